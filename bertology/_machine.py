@@ -229,6 +229,15 @@ class Workers:
         return list(map(job, range(n)) if self._pool is None else self._pool.map(job, range(n)))
 
 
+def on_each_core(encoder: Any, work: Callable[[Any, slice], Result], *, most: int) -> list[Result]:
+    """Run ``work`` on each core, with the encoder or a twin of it and with every n-th batch of n cores."""
+    import torch
+
+    with Workers(torch.device(encoder.device), most=most) as workers:
+        readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
+        return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
+
+
 @contextlib.contextmanager
 def quiet_loading() -> Iterator[None]:
     """Silence progress bars, warnings and log lines of the model libraries inside the block.

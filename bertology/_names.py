@@ -1,4 +1,4 @@
-"""Names and numbers as text, errors for unknown names, aligned rows; and registries of components by name."""
+"""Names and numbers as text, errors for unknown names, aligned rows, values by key; registries of components."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")
 
 
-def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+def check_name(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> None:
     """Raise :func:`name_not_found` for a name that is not ``known``."""
     if name not in (names := list(known)):
-        raise name_not_found(kind, name, names)
+        raise name_not_found(kind, name, names, remedy=remedy)
 
 
 def folder_name(name: str, n_parts: int = 1) -> str:
@@ -122,7 +122,18 @@ def aligned(rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[
     ]
 
 
+Key = TypeVar("Key")
 Component = TypeVar("Component")
+
+
+def by_key(pairs: Iterable[tuple[Key, Component]]) -> dict[Key, list[Component]]:
+    """The values of each key, in order of first appearance."""
+    found: dict[Key, list[Component]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
 _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
 
 

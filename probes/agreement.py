@@ -24,19 +24,14 @@ them is below one half. In natural and nonce sentences more than is marked may t
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts.pairs import read_agreement
 from bertology.probing import LeftOut, ProbeFamily
 
-if TYPE_CHECKING:
-    from bertology.pocket import AgreementItem
-
 _COPULA = ("is", "are")
-_AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")
-"""Words of the pocket world that end a subject without its attractors."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,7 @@ class Agreement(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every sentence with its good and its bad form."""
         if source == "pocket":
-            pairs = enumerate(pocket.agreement_items(), 1)
-            return ClozeItems.of((_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs), clusters="sentences")
+            return ClozeItems.of(map(self._item, pocket.agreement_items()), clusters="sentences")
         return ClozeItems.of(map(self._item, read_agreement(source)), clusters="frames")
 
     def _item(self, pair: ClozeItem | LeftOut) -> ClozeItem | LeftOut:
@@ -71,18 +65,6 @@ class Agreement(ClozeProbe):
         if pair.kind == "gulordava" and pair.answer in _COPULA:
             return LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set")
         return replace(pair, group=group)
-
-
-def _of_pocket(pair: "AgreementItem", name: str, by: str) -> ClozeItem:
-    group = f"{pair.n_attractors} attractor{'' if pair.n_attractors == 1 else 's'}"
-    if by == "structure":
-        group = pair.structure.replace("_", " ")
-    words = pair.text.split()
-    after = next(place for place, word in enumerate(words) if word in _AFTER_SUBJECT)
-    hidden = {after - 1, *([after + 1] if pair.structure == "subject_relative" else [])}
-    blind = " ".join("{mask}" if place in hidden else word for place, word in enumerate(words))
-    text, blind = (one.replace("[MASK]", "{mask}") for one in (pair.text, blind))
-    return ClozeItem(name, name, group, text, pair.good, rivals=(pair.bad,), blind=blind)
 
 
 PROBE = ProbeFamily.among(

@@ -41,10 +41,9 @@ class MinimalPairs(ClozeProbe):
 
 
 def _pocket() -> Iterator[ClozeItem]:
-    for number, pair in enumerate(pocket.agreement_items(), 1):
-        name, group = f"pocket-{number}", pair.structure.replace("_", " ")
-        good, bad = (pair.text.replace("[MASK]", form) for form in (pair.good, pair.bad))
-        yield ClozeItem(name, name, group, good, other=bad)
+    for pair in pocket.agreement_items():
+        good, bad = (pair.text.replace("{mask}", form) for form in (pair.answer, *pair.rivals))
+        yield ClozeItem(pair.id, pair.cluster, pair.group, good, other=bad)
 
 
 PROBE = MinimalPairs()

@@ -24,12 +24,8 @@ _CAPACITY = 10**9  # the integer for an attention weight of 1 in scipy's flow; t
 _AT_ONCE = 1 << 24  # attention weights of one model that are in memory at a time, roughly
 
 
-@dataclass(frozen=True, eq=False)
-class KeptMap:
-    """The maps of one sentence."""
-
-    words: Integers  # [unit] number of the word in the text that was read, −1 for special tokens
-    maps: Tensor  # [layer, head, unit, unit]
+KeptMap = tuple[Integers, Tensor]
+"""``[unit]`` numbers of words in the text that was read, −1 for special tokens; maps ``[layer, head, unit, unit]``."""
 
 
 class KeptMaps(HeadStatistic):
@@ -53,7 +49,7 @@ class KeptMaps(HeadStatistic):
         self._kept |= other._kept
 
     def finish(self) -> dict[int, KeptMap]:
-        return {sentence: KeptMap(words, torch.stack(maps)) for sentence, (words, maps) in self._kept.items()}
+        return {sentence: (words, torch.stack(maps)) for sentence, (words, maps) in self._kept.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +110,7 @@ def paired_maps(
         ]
         for place, number in enumerate(some.tolist()):
             kept = [of_model[place] for of_model in both]
-            n_special = {int((one.words < 0).sum()) for one in kept}
+            n_special = {int((words < 0).sum()) for words, _ in kept}
             yield PairedMaps(
                 number,
                 *(
@@ -126,10 +122,10 @@ def paired_maps(
     progress.finish()
 
 
-def _columns(one: KeptMap, layers: Sequence[int], *, together: bool) -> Floats:
+def _columns(kept: KeptMap, layers: Sequence[int], *, together: bool) -> Floats:
     """``[layer, head, word, column]``, special tokens last, as one column if ``together``; each row sums to 1."""
-    is_word, read = one.words >= 0, sorted(set(layers))
-    maps = one.maps.numpy()[[read.index(layer) for layer in layers]][:, :, is_word]
+    is_word, read = kept[0] >= 0, sorted(set(layers))
+    maps = kept[1].numpy()[[read.index(layer) for layer in layers]][:, :, is_word]
     special = maps[..., ~is_word]
     if together:
         special = special.sum(axis=-1, keepdims=True)

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertology._machine import on_each_core
 from bertology.activations.progress import Progress, silent
-from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core, taking_maps
+from bertology.attention.maps import MOST_WORKERS, checked_layers, taking_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
@@ -231,20 +232,17 @@ def _maps_with_gradients(task: MaskedWords, encoder: Encoder, batch: MaskedBatch
     body, blocks = encoder.model.body, encoder.model.blocks
     # Passes are recorded from the embeddings on: no map of the first layer comes after a gate.
     neutral = torch.ones((), requires_grad=True)
-    asking = body.register_forward_pre_hook(ask_for_maps, with_kwargs=True)
-    try:
-        with (
-            torch.enable_grad(),
-            encoder.gated_heads({(1, 1): neutral}),
-            changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
-            taking_maps(encoder, keep),
-        ):
-            losses, counted = _row_loss(task.ask(encoder, batch), len(batch.ids))
-            if not maps:
-                raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
-            losses.sum().backward()  # type: ignore[no-untyped-call]
-    finally:
-        asking.remove()
+    with (
+        body.register_forward_pre_hook(ask_for_maps, with_kwargs=True),
+        torch.enable_grad(),
+        encoder.gated_heads({(1, 1): neutral}),
+        changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
+        taking_maps(encoder, keep),
+    ):
+        losses, counted = _row_loss(task.ask(encoder, batch), len(batch.ids))
+        if not maps:
+            raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+        losses.sum().backward()  # type: ignore[no-untyped-call]
     return maps, counted
 
 

@@ -20,13 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology._machine import Workers, give_back_freed_memory
+from bertology._machine import give_back_freed_memory, on_each_core
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.encoders.interventions import StopForward, head_projection, is_plain_linear, value_projection, watching
+from bertology.encoders.interventions import StopForward, find_part, is_plain_linear, watching
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
@@ -594,13 +594,6 @@ def stream_maps(
     )
 
 
-def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, most: int) -> list[Part]:
-    """Run ``work`` on each core, with the encoder or a twin of it and with every n-th batch of n cores."""
-    with Workers(torch.device(encoder.device), most=most) as workers:
-        readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
-        return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
-
-
 def checked_layers(n_layers: int, layers: Sequence[int] | None) -> tuple[int, ...]:
     """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
     chosen = layers_from_end("all" if layers is None else layers, lowest=1, n_layers=n_layers)
@@ -638,7 +631,7 @@ def reading_maps(encoder: Encoder, layers: Sequence[int], *, norms: bool) -> Ite
 
     with taking_maps(encoder, take) as taken, contextlib.ExitStack() as stack:
         for block in dict.fromkeys(encoder.model.blocks) if norms else ():
-            stack.callback(value_projection(block, encoder.family).register_forward_hook(keep_values).remove)
+            stack.callback(find_part(block, encoder.family, "values").register_forward_hook(keep_values).remove)
 
         def run(ids: Tensor, mask: Tensor | None, shown: OnLayer, *, types: Tensor | None = None) -> None:
             nonlocal on_layer
@@ -685,7 +678,7 @@ def knows_norms(encoder: Encoder) -> bool:
     """Whether it is known how a model transforms values: by its family, unless these parts of it were changed."""
     if encoder.family not in _FAMILIES or encoder.model.is_stock:
         return encoder.family in _FAMILIES
-    return all(is_plain_linear(head_projection(block, encoder.family)) for block in encoder.model.blocks)
+    return all(is_plain_linear(find_part(block, encoder.family, "head")) for block in encoder.model.blocks)
 
 
 def check_norms(encoder: Encoder) -> None:
@@ -705,7 +698,7 @@ def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
     """
     n_heads = encoder.n_heads
     by_head = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
-    projection: Any = head_projection(encoder.model.blocks[layer - 1], encoder.family)
+    projection: Any = find_part(encoder.model.blocks[layer - 1], encoder.family, "head")
     weight: Tensor = projection.weight.float().view(-1, n_heads, by_head.shape[-1])  # [dim, head, value]
     # Of the squared length v W Wᵀ v the middle is the same for all pieces.
     gram = torch.einsum("dhv,dhw->hvw", weight, weight)

@@ -195,16 +195,6 @@ class HeadDistances:
         """Names of the heads, ``L1H1`` and so on, in the order of the matrix."""
         return tuple(f"L{layer}H{head}" for layer in self.layers for head in range(1, self.n_heads + 1))
 
-    def mds(self, *, seed: int = 0) -> Floats:
-        """``[head, 2]`` places on a plane, as far from each other as the heads are (Clark et al. 2019, section 6).
-
-        Metric multidimensional scaling from the best of four starts.
-        """
-        from sklearn.manifold import smacof
-
-        places, _ = smacof(self.matrix, n_components=2, n_init=4, random_state=seed, eps=1e-6, normalized_stress=False)
-        return np.asarray(places, dtype=np.float64)
-
     def clusters(self, n_clusters: int) -> NDArray[np.int64]:
         """``[head]`` cluster of each, from 1 in order of their first heads, by average linkage.
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology._names import folder_name, name_not_found
+from bertology._names import check_name, folder_name
 from bertology._page import asset, framed, full_page, write_page
 from bertology.attention.maps import MapText, check_norms, checked_layers, knows_norms, reading_maps
 from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
@@ -195,8 +195,7 @@ def view(
             layer or head, gives no maps, has no decoder for a target, or is of a family whose norms are not known.
     """
     for what, name, known in (("level", level, LEVELS), ("weights", weights, get_args(Weights))):
-        if name not in known:
-            raise name_not_found(what, name, list(known))
+        check_name(what, name, known)
     if not 0 <= threshold <= 1:
         raise BertologyError(f"threshold {threshold}: give a share from 0 to 1, such as 0.1")
     sentence_of = partial(as_sentence, language=language, split_at_spaces=split_at_spaces)

@@ -24,7 +24,7 @@ from bertology.attention.maps import check_norms, knows_norms, value_norms
 from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
 from bertology.causal.patching import Target, check_changes, intervening_in
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import Intervention, starting_from, value_projection
+from bertology.encoders.interventions import Intervention, find_part, starting_from
 from bertology.errors import ClozeError, ModelError
 from bertology.measures.intervals import intervals_over_clusters
 
@@ -95,7 +95,7 @@ def attribute(
     if methods is None:  # those that do not need to know where the family projects values, where that is not known
         unknown = {"attention_norms"} if not knows_norms(encoder) else set()
         try:
-            value_projection(encoder.model.blocks[0], encoder.family)
+            find_part(encoder.model.blocks[0], encoder.family, "values")
         except ModelError:
             unknown.add("value_zeroing")
         methods = [method for method in METHODS if method not in unknown]

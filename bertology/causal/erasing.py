@@ -286,8 +286,8 @@ class MaskedReading:
             ids, mask = batch.input.ids, batch.input.mask
             places, positions = every.inside(batch.input.windows)
             at = torch.from_numpy(positions)
-            before = torch.from_numpy(text.pieces.batch_ids(batch.input.windows, ids.shape[1]))
-            gold = before[at.unbind(1)]  # before words were masked
+            whole = text.pieces.inputs(batch.input.windows, ids.shape[1], is_padded=False)["input_ids"]
+            gold = torch.from_numpy(whole)[at.unbind(1)]  # before words were masked
             states = encoder.hidden_states(ids, mask, layers=sorted({*self.layers, top}))
             plain = _log_probs(encoder, states[top], at)
             found[_PLAIN][:, 0, places] = _measures(plain, plain, gold)

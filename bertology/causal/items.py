@@ -181,9 +181,10 @@ def agreement_pairs(
         from bertology.pocket import agreement_items
 
         for one in agreement_items():
-            if one.other and structure in (None, one.structure):
-                values = ("plural", "singular") if one.plural else ("singular", "plural")
-                made.append(PatchPair(one.text, one.other, one.good, one.bad, values=values))
+            for value, other in one.variants.items() if structure in (None, one.group) else ():
+                values = ("plural", "singular") if value == "singular" else ("singular", "plural")
+                text, exchanged = (Prompt(text).written(_MASK) for text in (one.text, other))
+                made.append(PatchPair(text, exchanged, one.answer, one.rivals[0], values=values))
     else:
         made = _of_items(source, structure, columns)
     if not made:

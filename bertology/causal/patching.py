@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import aligned as in_columns
-from bertology._names import decimals, folder_name, layer_label, name_not_found, signed
+from bertology._names import by_key, check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.causal.items import (
     SPECIAL,
@@ -97,8 +97,7 @@ class PatchingMap(PageAndFigure):
     def effects(self) -> Floats:
         """``[layer, place]`` change of the score divided by that of the whole other text; NaN where that is 0."""
         changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
-        unknown = np.full(whole.shape, np.nan)
-        return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)
+        return np.asarray(np.divide(changes, whole, out=np.full_like(whole, np.nan), where=whole != 0))
 
     @property
     def _denominators(self) -> Floats:
@@ -159,7 +158,6 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _exchange(self) -> str:
-        """The states that are exchanged."""
         site = self.site.replace("_", " ")
         if self.source == "noise":
             return f"{site} restored"
@@ -288,10 +286,7 @@ def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | 
 
 def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
     """Batches of indices of pairs of equal length, given the number of rows for each pair."""
-    by_length: dict[int, list[int]] = {}
-    for number, one in enumerate(aligned):
-        by_length.setdefault(len(one.ids[0]), []).append(number)
-    for length, numbers in by_length.items():
+    for length, numbers in by_key((len(one.ids[0]), number) for number, one in enumerate(aligned)).items():
         size = max(1, pieces_in_batch(encoder.device) // (length * max(n_rows, 1)))
         yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
 
@@ -445,8 +440,7 @@ def patch(
         ("direction of patching", direction, get_args(Direction)),
         ("source of states", source, get_args(Source)),
     ):
-        if name not in known:
-            raise name_not_found(what, name, known)
+        check_name(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     if not asked:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertology._machine import Workers
+from bertology._machine import on_each_core
+from bertology._names import by_key
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,
@@ -116,11 +116,9 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
     of_queries, of_top = (len(wanted.layers), len(rows)), (len(wanted.layers), len(places), wanted.top)
     values, ranks = np.full(of_queries, np.nan), np.zeros(of_queries, dtype=np.int64)
     top_ids, top_values = np.empty(of_top, dtype=np.int64), np.empty(of_top)
-    free: SimpleQueue[Encoder] = SimpleQueue()
 
-    def take(number: int) -> None:
-        batch, reader = batches[number], free.get()
-        try:
+    def take(reader: Encoder, chosen: slice) -> None:
+        for number, batch in list(enumerate(batches))[chosen]:
             some, of = slice(*starts[number : number + 2]), terms[slice(*term_starts[number : number + 2])]
             ids, mask = padded_inputs([inputs[window] for window in batch.windows], batch, reader.pad_id)
             positions = torch.from_numpy(np.stack([row_of[places[some, 0]], places[some, 1]], axis=1))
@@ -130,14 +128,9 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
                 for part, of_part, found in _reduced(reader, layer, features[layer], *entries, wanted):
                     values[at, of[of_part]], ranks[at, of[of_part]] = found[:2]
                     top_ids[at, some][part], top_values[at, some][part] = found[2:]
-        finally:
-            free.put(reader)
 
     # A batch on each core, rather than every operation on all of them.
-    with Workers(torch.device(encoder.device), most=1 if encoder.is_gated else len(batches) or 1) as workers:
-        for each in (encoder, *(encoder.twin() for _ in range(workers.n - 1))):
-            free.put(each)
-        workers.map(take, len(batches))
+    on_each_core(encoder, take, most=1 if encoder.is_gated else len(batches) or 1)
     return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
 
@@ -239,9 +232,7 @@ def _scores(
     reasons: dict[tuple[int, int | None], str] = {}  # by number of the prompt and place of the candidate
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
-    by_text: dict[str, list[int]] = {}
-    for number, prompt in enumerate(prompts):
-        by_text.setdefault(prompt.written(encoder.mask_token), []).append(number)
+    by_text = by_key((prompt.written(encoder.mask_token), number) for number, prompt in enumerate(prompts))
 
     def queries(numbers: list[int], encoding: Any) -> Iterator[Query]:
         """Those of all prompts of one text, so that it is read once."""

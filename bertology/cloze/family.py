@@ -14,7 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest, given_path, read_text
-from bertology._names import folder_name
+from bertology._names import by_key, folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
 from bertology.cloze.probes import ClozeAsks, ClozeItems, ClozeProbe
@@ -120,9 +120,7 @@ class _Cloze(Family):
                 raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({answers.reason[0]})")
             params: dict[str, Any] = {"clusters": items.clusters}
             if probe.knows_chance or probe.asks == "contexts":
-                by_group: dict[str, list[float]] = {}
-                for item in items.items:
-                    by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+                by_group = by_key((item.group, 1 / (1 + max(1, len(item.rivals)))) for item in items.items)
                 chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
                 params["chance"] = chances  # the mean probability of a correct random choice
             if probe.asks != "next_sentence":
@@ -452,7 +450,8 @@ class Asked:
     def _state(self, items: Sequence[ClozeItem], found: Answers) -> _Left:
         """The place of each correct answer among its candidates, by the probability of the whole sentences."""
         owners = [place for place, item in enumerate(items) for _ in (item.answer, *item.rivals)]
-        texts = [_filled(item.text, word) for item in items for word in (item.answer, *item.rivals)]
+        filled = (Prompt(item.text).written(word) for item in items for word in (item.answer, *item.rivals))
+        texts = [text[:1].upper() + text[1:] for text in filled]
         scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
         for place, (start, item) in enumerate(zip(np.unique(owners, return_index=True)[1], items, strict=True)):
             right, wrong = np.split(scores.totals[:, start : start + 1 + len(item.rivals)], [1], axis=1)
@@ -501,12 +500,6 @@ class Asked:
 
 def _strings(values: Sequence[str]) -> NDArray[np.object_]:
     return np.array([*values, None], dtype=object)[:-1]
-
-
-def _filled(text: str, word: str) -> str:
-    """A text with a word in place of its mask, its first letter a capital one."""
-    filled = word.join(Prompt(text).segments)
-    return filled[:1].upper() + filled[1:]
 
 
 def _before(item: ClozeItem) -> str:

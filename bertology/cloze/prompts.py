@@ -6,7 +6,6 @@ Whatever does not fit is refused with a reason, never cut.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import check_name
+from bertology.corpora.prompts import with_masks
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ Integers = NDArray[np.int64]
 
 MASK = "{mask}"
 """Stands in a prompt for whatever the model's own mask is."""
-_SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 _NO_CHARACTER = "\ufffd"
 _TEXTS_AT_ONCE = 1024
 # A word to stand before an answer that follows a space: tokenizers that mark a word's beginning see it there.
@@ -63,7 +62,7 @@ class Prompt:
     @cached_property
     def segments(self) -> tuple[str, ...]:
         """The text around the masks, one more than there are masks."""
-        return tuple(_SPELLINGS.split(self.text))
+        return tuple(with_masks(self.text, MASK).split(MASK))
 
     @property
     def n_masks(self) -> int:

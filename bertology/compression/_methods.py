@@ -29,7 +29,7 @@ from bertology.attention.viewer import parse_heads
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, ModelSource, Pieces, load_encoder
 from bertology.encoders.batching import Batch, plan_batches
-from bertology.encoders.interventions import check_gates, forward_replaced, head_projection
+from bertology.encoders.interventions import check_gates, find_part, forward_replaced
 from bertology.encoders.loading import WholeModel, blocks_of
 from bertology.encoders.sources import save_model
 from bertology.errors import CorpusError, ModelError
@@ -376,7 +376,7 @@ class Heads(Method):
                 order, outcome["text_fingerprint"] = importance.ravel().argsort(kind="stable"), text.text_fingerprint
             closed = [divmod(int(place), n_heads) for place in order[:n_closed]]
         for unit, head in closed:
-            output: Any = head_projection(blocks[unit], family)
+            output: Any = find_part(blocks[unit], family, "head")
             parts: list[tuple[Any, int]] = [(output.weight, 1)]
             parts += [(blocks[unit].get_submodule(path).weight, 0) for path in _INPUTS.get(family, ())]
             for weight, axis in parts:  # the columns or rows that belong to a head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from bertology._files import digest
+from bertology._names import by_key
 from bertology.corpora._corpus import SENSE, TEXTS, Corpus
 from bertology.corpora._sentences import Sentence, Sentences, Target, as_one, part_of
 from bertology.errors import CorpusError, quoted
@@ -229,9 +230,7 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
                 word, sense = " ".join(sentence.words[first:last]).casefold(), word
             named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
             items.append((named, (first, last), word, sense))
-    dice, made, by_word = np.random.default_rng(seed), list[Sentence](), defaultdict(list)
-    for item in items:
-        by_word[item[2]].append(item)
+    dice, made, by_word = np.random.default_rng(seed), list[Sentence](), by_key((item[2], item) for item in items)
     for sentence, span, word, sense in items:
         senses = dict.fromkeys(of for *_, of in by_word[word])
         others = [item for of in senses if of != sense for item in by_word[word] if item[3] == of]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from bertology._files import opened
+from bertology._names import by_key
 from bertology.errors import CorpusError, quoted
 
 T = TypeVar("T")
@@ -59,10 +60,9 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     """
     if not path.is_dir():
         return {split_of(path) or "test": [path]}
-    files, by_split = files_in(path, suffixes), dict[str, list[Path]]()
-    for file in files:
-        if split := split_of(file) or ("test" if len(files) == 1 else None):
-            by_split.setdefault(split, []).append(file)
+    files = files_in(path, suffixes)
+    splits = ((split_of(file) or ("test" if len(files) == 1 else None), file) for file in files)
+    by_split = by_key((split, file) for split, file in splits if split)
     if not by_split:
         names = ", ".join(file.name for file in files[:3])
         missing = f"no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one"

@@ -360,21 +360,21 @@ class Sentences(Sequence[Sentence]):
         return other
 
     @cached_property
-    def documents(self) -> list[tuple[int, str]]:
-        """The first sentence of each document, and what the document is called, empty if it has no name.
+    def documents(self) -> list[tuple[range, str]]:
+        """The numbers of the sentences of each document, and what it is called, empty if it has no name.
 
         Documents are the groups of sentences; where there is none at all, they follow from what precedes the number in
         the names of sentences (``doc-3-0012``).
         """
         names = [name or "" for name in self.groups.decoded(0, len(self))]
         names = names if any(names) else [_NUMBER_AT_END.sub("", name) for name in self._ids]
-        return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
+        starts = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
+        return [(range(start, end), names[start]) for start, end in pairwise([*starts, len(names)])]
 
     @cached_property
     def document_of_sentence(self) -> Integers:
         """``[sentence]`` number of the document of each: see :attr:`documents`."""
-        starts = [start for start, _ in self.documents]
-        return np.searchsorted(starts, np.arange(len(self)), side="right") - 1
+        return np.repeat(np.arange(len(self.documents)), [len(numbers) for numbers, _ in self.documents])
 
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""

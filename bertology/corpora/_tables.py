@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bertology._files import NotJson, digest, opened, parsed_json, taken
-from bertology._names import name_not_found
+from bertology._names import check_name, name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
@@ -263,8 +263,7 @@ class Table:
     def checked(self, columns: Columns) -> Columns:
         """The columns, all of which it must have."""
         for column in (name for names in columns.values() for name in names):
-            if column not in self.columns:
-                raise name_not_found(f"column of {self.source}", column, self.columns)
+            check_name(f"column of {self.source}", column, self.columns)
         return columns
 
 
@@ -506,7 +505,8 @@ def read_table(path: Path, has_names: bool = True, *, most: int | None = None) -
     if suffix_of(path) in JSON_SUFFIXES:
         return _read_objects(path, most)
     columns: dict[str, list[str]] = {}
-    lines, is_cola = array("q"), has_names and _is_cola(path)
+    first = list(islice(text_lines(path), 5)) if has_names and suffix_of(path) == ".tsv" else []
+    lines, is_cola = array("q"), bool(first) and all(map(_COLA_ROW.fullmatch, first))
     for number, row in islice(_cells(path), most):
         is_header = has_names and not columns and not is_cola
         if not columns:
@@ -548,11 +548,6 @@ def _unique(names: Sequence[str], columns: Iterable[Any], where: str) -> dict[st
     if (double := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
     return dict(zip(names, columns, strict=True))
-
-
-def _is_cola(path: Path) -> bool:
-    lines = list(islice(text_lines(path), 5)) if suffix_of(path) == ".tsv" else []
-    return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
 
 
 def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:

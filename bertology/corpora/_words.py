@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.corpora._files import Oddities, wrong
 from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences, Target, WordLayer
 from bertology.errors import CorpusError, quoted
@@ -159,8 +159,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
 
     if language != "en":
         names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
-        if language not in names:
-            raise name_not_found("language", language, names)
+        check_name("language", language, names)
         config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
         try:
             return cast("Callable[[str], Doc]", spacy.blank(language, config=config).tokenizer)

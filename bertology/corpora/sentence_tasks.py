@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.corpora._corpus import SPLITS, Corpus
 from bertology.corpora._derived import changed_name
 from bertology.corpora._sentences import Sentence, Sentences, Target
@@ -436,8 +436,7 @@ def sentence_target(task: str) -> str:
     Raises:
         NameNotFoundError: there is no such task.
     """
-    if task not in _MAKERS:
-        raise name_not_found("task of sentences", task, SENTENCE_TASKS)
+    check_name("task of sentences", task, SENTENCE_TASKS)
     return f"sentence:{task}"
 
 

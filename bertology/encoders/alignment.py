@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ _NOTHING = "the tokenizer maps it to nothing"
 _UNLIMITED = np.iinfo(np.int64).max
 _CHUNK_CHARACTERS = 1 << 20  # the tokenizer's own results of about so many characters are in memory at a time
 _TABLE_END = 0x3001
+# No character from U+3001 on is white space, so one entry stands for all of them.
+_IS_SPACE = np.array([chr(code).isspace() for code in range(_TABLE_END + 1)])
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -129,10 +131,6 @@ class Pieces:
     def window(self, number: int) -> Ids:
         """``[piece]`` the vocabulary numbers of one window."""
         return self.ids[self.window_starts[number] : self.window_starts[number + 1]]
-
-    def batch_ids(self, windows: Integers, length: int) -> Integers:
-        """``[window, piece]`` vocabulary numbers of a batch that is padded to ``length`` pieces."""
-        return self.inputs(windows, length, is_padded=False)["input_ids"]
 
     def inputs(self, windows: Integers, length: int, *, is_padded: bool) -> dict[str, Integers]:
         """``[window, piece]`` inputs of a batch that is padded to ``length`` pieces, by name, where they are needed."""
@@ -311,7 +309,7 @@ class PieceReader:
         starts, ends = (offsets + np.repeat(bases[:-1], n_pieces)[:, None]).T
         # White space at the ends of pieces does not count; pieces of white space alone become empty.
         joined = np.frombuffer("\n".join(texts).encode("utf-32-le"), dtype=np.uint32)
-        following, preceding = _neighbours(~_space_table()[np.minimum(joined, _TABLE_END)])
+        following, preceding = _neighbours(~_IS_SPACE[np.minimum(joined, _TABLE_END)])
         starts = np.minimum(following[starts], ends)
         ends = np.maximum(preceding[ends], starts)
         words = sentences.starts[low : high + 1]
@@ -343,12 +341,6 @@ def numbers_in(first: NDArray[Any], last: NDArray[Any]) -> tuple[Integers, Integ
     lengths = (last - first).astype(np.int64)
     which = np.repeat(np.arange(len(lengths)), lengths)
     return which, np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
-
-
-@cache
-def _space_table() -> Flags:
-    # No character from U+3001 on is white space, so one entry stands for all of them.
-    return np.array([chr(code).isspace() for code in range(_TABLE_END + 1)])
 
 
 def _neighbours(is_marked: Flags) -> tuple[Integers, Integers]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bertology._lazy import PROVIDED
 from bertology._machine import is_out_of_memory, shortage
-from bertology._names import layer_number, name_not_found
+from bertology._names import check_name, layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
@@ -75,8 +75,7 @@ class LabelledArray:
         if self.n_layers is not None and isinstance(labels.get("layer"), int):
             labels["layer"] = layer_number(labels["layer"], self.n_layers)
         for name, label in labels.items():
-            if name not in self.labels:
-                raise name_not_found("axis of the array", name, self.labels)
+            check_name("axis of the array", name, self.labels)
             known = list(self.labels[name])
             if label not in known:
                 raise name_not_found(name, str(label), map(str, known))

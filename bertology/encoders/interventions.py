@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from bertology._names import layer_number, name_not_found
+from bertology._names import check_name, layer_number
 from bertology.errors import ModelError
 
 Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
@@ -95,18 +95,11 @@ def watching(
         yield watch
 
 
-def head_projection(block: nn.Module, family: str) -> nn.Module:
-    """The attention output projection of a block; its input is all heads side by side, head 1 first."""
-    return find_part(block, family, "head")
-
-
-def value_projection(block: nn.Module, family: str) -> nn.Module:
-    """The projection of a block to the attention values; its output is all heads side by side, head 1 first."""
-    return find_part(block, family, "values")
-
-
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known."""
+    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known.
+
+    Of ``head`` and ``values`` these are all heads side by side, head 1 first.
+    """
     paths = {known: parts[_PART_OF_SITE[site]] for known, parts in sorted(_PARTS.items())}
     if (path := paths.get(family)) is None:
         known = ", ".join(name for name, path in paths.items() if path)
@@ -211,8 +204,7 @@ class Intervention:
 
     def check(self, *, n_layers: int, n_heads: int | None) -> None:
         """Raise an error for a site, layer or head that the model does not have, or a head where the site has none."""
-        if self.site not in SITES:
-            raise name_not_found("site of an intervention", self.site, SITES)
+        check_name("site of an intervention", self.site, SITES)
         lowest = 0 if self.site == "hidden_state" else 1
         if not lowest <= self.layer <= n_layers:
             raise ModelError(f"layer {self.layer}: layers of the site {self.site} are {lowest}…{n_layers}")

@@ -113,7 +113,6 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: Any, *, max_pieces: 
 def _special_tokens(
     source: ModelSource, backend: Any, words: list[str], spelled: list[list[int]]
 ) -> tuple[list[int], list[int]]:
-    """The special tokens put before and after a text."""
     for word, bare in zip(words, spelled, strict=True):
         whole = backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):

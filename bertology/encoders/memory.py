@@ -137,7 +137,6 @@ def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: A
 
 
 def _source_of(model: object, name: str | None) -> ModelSource:
-    """The source of a model in memory."""
     if not isinstance(model, Encoder):
         if not (isinstance(model, tuple) and len(model) == 2):
             if not (hasattr(model, "model") and hasattr(model, "tokenizer")):

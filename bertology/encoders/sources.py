@@ -32,7 +32,7 @@ from bertology._files import (
 from bertology._machine import is_out_of_memory
 from bertology._machine import quiet_download as quiet_download
 from bertology._machine import quiet_loading as quiet_loading
-from bertology._names import folder_name, layer_number, name_not_found
+from bertology._names import check_name, folder_name, layer_number, name_not_found
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, cut, quoted
 
 
@@ -285,9 +285,7 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     hashed instead of the weights; with ``"random_blocks"`` both are. A ModelError is raised where a file that belongs
     to the model is missing or unreadable.
     """
-    libraries = []
-    for name in ("transformers", "torch"):
-        libraries.append(version(name).partition("+")[0].encode())
+    libraries = [version(name).partition("+")[0].encode() for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
         if init == "pretrained":
             return source.content
@@ -315,10 +313,7 @@ def code_fingerprint(source: ModelSource) -> str | None:
 
 def config_content(value: Mapping[str, Any]) -> bytes:
     """A configuration as canonical JSON, without its path and the library version that wrote it."""
-    content = dict(value)
-    for key in _NOT_CONTENT.intersection(content):
-        del content[key]
-    return canonical_json(content)
+    return canonical_json({key: one for key, one in value.items() if key not in _NOT_CONTENT})
 
 
 @lru_cache(maxsize=256)
@@ -575,11 +570,8 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     wanted is missing, or two have the same step.
     """
     path = Path(name).expanduser()
-    is_folder, all_named = (
-        path.is_dir(),
-        not isinstance(wanted, str) and not any(str(one).isdecimal() for one in wanted),
-    )
-    if is_folder:
+    all_named = not isinstance(wanted, str) and not any(str(one).isdecimal() for one in wanted)
+    if is_folder := path.is_dir():
         paths = [one for parent in (path / "checkpoints", path) for one in sorted(parent.glob("*"))]
         known = {one.name: str(one) for one in paths if one.is_dir() and _FOLDER.fullmatch(one.name)}
     elif all_named or name in _EMBEDDED:
@@ -595,8 +587,7 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     if not chosen:
         raise ModelError(f"model {cut(name)}: no checkpoints{f' like {quoted(wanted)}' * (wanted != 'all')}; {_LAYOUT}")
     for label in chosen:
-        if label not in known:
-            raise name_not_found(f"checkpoint of model {cut(name)}", label, known, remedy=_LAYOUT)
+        check_name(f"checkpoint of model {cut(name)}", label, known, remedy=_LAYOUT)
     found = [Checkpoint(steps[one], known[one], None if is_folder else one) for one in dict.fromkeys(chosen)]
     found.sort(key=lambda one: one.step)
     for one, other in itertools.pairwise(found):

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from bertology._names import by_key
 from bertology.encoders._modules import LoadedModel, find_blocks
 from bertology.encoders.loading import check_files
 from bertology.encoders.sources import (
@@ -147,9 +148,7 @@ class LoadedWeights:
 
 def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, WeightPlace]:
     """The place of each parameter of an encoder ``body``, by its name in it; a pooler is a head."""
-    layers: dict[int, list[int]] = {}
-    for layer, block in enumerate(blocks, 1):
-        layers.setdefault(id(block), []).append(layer)
+    layers = by_key((id(block), layer) for layer, block in enumerate(blocks, 1))
     prefixes = {f"{path}.": layers[id(module)] for path, module in body.named_modules() if id(module) in layers}
     found = {}
     for name, _ in body.named_parameters(remove_duplicate=False):

@@ -24,7 +24,7 @@ from bertology._names import layer_number
 from bertology._training import Batch, weight_groups
 from bertology.compression import smallest_weights
 from bertology.encoders import Encoder, ModelSource, architectures, load_encoder
-from bertology.encoders.interventions import head_projection
+from bertology.encoders.interventions import find_part
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
@@ -372,7 +372,7 @@ class HeadGates(nn.Module):
 
     def __init__(self, blocks: Sequence[nn.Module], family: str, n_heads: int) -> None:
         super().__init__()
-        outputs: list[Any] = [head_projection(block, family) for block in dict.fromkeys(blocks)]
+        outputs: list[Any] = [find_part(block, family, "head") for block in dict.fromkeys(blocks)]
         self.log_alpha = nn.Parameter(torch.full((len(outputs), n_heads), _OPEN))
         self._outputs = tuple(outputs)  # no modules of this one
         hooks = enumerate(outputs)

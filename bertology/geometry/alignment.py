@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from bertology._names import aligned, folder_name, layer_label, layer_number, name_not_found, place_of_layer
+from bertology._names import aligned, check_name, folder_name, layer_label, layer_number, place_of_layer
 from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
@@ -473,8 +473,7 @@ def aligned_texts(
 
     if len(firsts) != len(seconds):
         raise CorpusError(f"{len(firsts)} texts and {len(seconds)} translations: give one translation of each text")
-    if method not in METHODS:
-        raise name_not_found("method of alignment", method, list(METHODS))
+    check_name("method of alignment", method, METHODS)
     if not 0 <= distortion <= 1:
         raise FitError(f"distortion={distortion}: give a number from 0 to 1")
     layers = [layer_number(one, encoder.n_layers) for one in layers]

@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bertology._names import folder_name, name_not_found, place_of_layer
+from bertology._names import check_name, folder_name, place_of_layer
 from bertology._page import framed, full_page, write_page
-from bertology.activations.layers import Floats32, LayerVectors
+from bertology.activations.layers import Floats32, LayerVectors, unit_vectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.measures.sums import Floats
@@ -315,8 +315,7 @@ class Neighbours:
             CorpusError: there are too few points for the neighbours, or too many for the projection.
             NameNotFoundError: no such projection.
         """
-        if projection not in get_args(Projection):
-            raise name_not_found("projection", projection, list(get_args(Projection)))
+        check_name("projection", projection, get_args(Projection))
         most, words = _MOST[projection], np.unique(self.numbers)
         least, points = max(3, len(words) + 1), most if points is None else points
         if not least <= points <= most:
@@ -331,7 +330,7 @@ class Neighbours:
 
         def layout(name: str, places: Integers) -> Layout:
             both = zip(self.vectors, self.text.layers_of(words[places]), strict=True)
-            layers = (_unit(np.concatenate([own[None], others])) for own, others in both)
+            layers = (unit_vectors(np.concatenate([own[None], others]), may_vanish=True) for own, others in both)
             return Layout(name, np.append(0, places + 1), *planes(layers, projection=projection, seed=seed))
 
         layouts, same = [layout("all", np.arange(len(words)))], np.flatnonzero(is_form[words])
@@ -523,11 +522,6 @@ def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], list
         names.append(str(own))
     number = {name: place for place, name in enumerate(names)}
     return names, [number.get(value, -1) for value in (own, *values)]
-
-
-def _unit(vectors: Floats32) -> Floats32:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
 def planes(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import by_key
 from bertology.activations.layers import Floats32, Groups, LayerVectors, span_means
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, ModelError
@@ -58,12 +59,10 @@ def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
 
 def dependency_paths(heads: Sequence[int]) -> list[str]:
     """Paths ``[word]`` in a dependency tree, from the head of each word, counted from 1; 0 for the root."""
-    below: dict[int, list[int]] = defaultdict(list)
-    for word, head in enumerate(heads, 1):
-        below[head].append(word)
+    below = by_key((head, word) for word, head in enumerate(heads, 1))
     paths, waiting = {0: ""}, [0]
     for head in waiting:  # grows on the way
-        for word in below[head]:
+        for word in below.get(head, ()):
             paths[word] = paths[head] + (("L" if word < head else "R") if head else "")
             waiting.append(word)
     if len(paths) <= len(heads):
@@ -124,9 +123,7 @@ def tree_roles(
     dice = np.random.default_rng(seed)
     shuffled: dict[str, Paths] = {}
     for split, some in paths.items():
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for number in dice.permutation(len(some)).tolist():
-            by_length[len(some[number])].append(number)
+        by_length = by_key((len(some[number]), number) for number in dice.permutation(len(some)).tolist())
         others = [list(of_sentence) for of_sentence in some]
         for numbers in by_length.values():
             for number, other in zip(numbers, [*numbers[1:], numbers[0]], strict=True):

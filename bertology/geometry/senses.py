@@ -179,8 +179,7 @@ def nearest_centroids(train: Any, senses: Integers, other: Any) -> Integers:
     """
     known = np.unique(senses)
     means = (known[:, None] == senses).astype(np.float32) @ train
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    cosines = other @ np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0).T
+    cosines = other @ unit_vectors(means, may_vanish=True).T
     return np.asarray(known[_rounded(cosines).argmax(axis=1)])
 
 

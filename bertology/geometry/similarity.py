@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
 from bertology.geometry.text import mean_cosine
@@ -67,8 +67,7 @@ class Measure:
 
 def find_measure(name: str) -> Measure:
     """A measure of :data:`MEASURES`; a NameNotFoundError names the others."""
-    if name not in MEASURES:
-        raise name_not_found("measure of similarity", name, MEASURES)
+    check_name("measure of similarity", name, MEASURES)
     return MEASURES[name]
 
 
@@ -104,8 +103,7 @@ def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: fl
     if len(a) != len(b):
         raise FitError(f"vectors of {len(a)} and {len(b)} words cannot be compared: give those of the same words")
     for name in settings:
-        if name not in chosen.settings:
-            raise name_not_found(f"setting of {measure}", name, chosen.settings)
+        check_name(f"setting of {measure}", name, chosen.settings)
     least = int(settings.get("k", N_NEIGHBOURS)) + 2 if "k" in chosen.settings else chosen.least
     if len(a) < least:
         raise FitError(f"{len(a)} words are too few to compare vectors by: give {least} or more")

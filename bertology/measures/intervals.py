@@ -327,15 +327,8 @@ def bootstrap_ratio(
         raise ValueError(f"shapes do not fit: numerator {np.shape(numerator)}, denominator {np.shape(denominator)}")
     check_resampling(n_resamples, level)
     above, below = np.broadcast_arrays(above, below)
-    n_layers, n_clusters = above.shape
-    replicates = np.empty((n_resamples, n_layers))
-    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=np.float64):
-        replicates[rows] = _quotient(weights @ above.T, weights @ below.T)
-    total_above, total_below = above.sum(axis=1), below.sum(axis=1)
-    jackknife = _quotient(total_above - above.T, total_below - below.T)
-    values = _quotient(total_above, total_below)
-    used = np.count_nonzero(below, axis=1)
-    return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounds=bounds, used=used)
+    parts, used = _resampled_ratios(above, below, slice(None), n_resamples, seed), np.count_nonzero(below, axis=1)
+    return summarised(metric, *parts, level=level, seed=seed, bounds=bounds, used=used)
 
 
 def sums_over_clusters(values: Floats, clusters: Sequence[str]) -> Floats:
@@ -376,9 +369,12 @@ def ratio_intervals(
     shares &= np.asarray(are_shares, dtype=bool)
     for start in range(0, len(above), _COLUMNS):
         block = slice(start, start + _COLUMNS)
-        replicates, jackknife, values = _ratio_replicates(above[block], below[block], n_resamples, seed)
-        for number, column in enumerate(range(start, start + len(values))):
-            parts = values[[number]], replicates[[number]].T, jackknife[[number]].T
+        # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
+        is_new = np.concatenate([[True], (below[block][1:] != below[block][:-1]).any(axis=1)])
+        which = np.cumsum(is_new) - 1
+        of_block = _resampled_ratios(above[block], below[block][is_new], which, n_resamples, seed)
+        for number, column in enumerate(range(start, start + len(which))):
+            parts = [part[..., [number]] for part in of_block]
             bounds: Bounds = "share" if shares[column] else "none"
             one = summarised("", *parts, level=0.95, seed=seed, bounds=bounds, used=used[[column]])
             found[:, column] = one.values[0], one.stderr[0], one.ci_low[0], one.ci_high[0]
@@ -388,22 +384,18 @@ def ratio_intervals(
     return Bootstrap("", values, stderr, low, high, tuple(methods), none, none, above.shape[1], 0.95, seed)
 
 
-def _ratio_replicates(above: Floats, below: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Replicates ``[column, resample]``, jackknife ``[column, cluster]`` and values ``[column]`` of ratios of sums."""
-    # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
-    is_new = np.concatenate([[True], (below[1:] != below[:-1]).any(axis=1)])
-    apart, which = below[is_new], np.cumsum(is_new) - 1
-    replicates = np.empty((len(above), n_resamples))
+def _resampled_ratios(
+    above: Floats, below: Floats, which: Any, n_resamples: int, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """Ratios of the sums of ``above`` to those of ``below[which]``, both ``[column, cluster]``.
+
+    Values ``[column]``, replicates ``[resample, column]`` and the jackknife ``[cluster, column]``.
+    """
+    replicates = np.empty((n_resamples, len(above)))
     for rows, weights in weight_blocks(above.shape[1], n_resamples, seed, dtype=np.float64):
-        replicates[:, rows] = _quotient(above @ weights.T, (apart @ weights.T)[which])
-    total_above, total_below = above.sum(axis=1), below.sum(axis=1)
-    jackknife = _quotient(total_above[:, None] - above, total_below[:, None] - below)
-    return replicates, jackknife, _quotient(total_above, total_below)
-
-
-def _quotient(numerator: Floats, denominator: Floats) -> Floats:
-    """``numerator / denominator``, NaN where the denominator is not above 0; without a copy where it always is."""
-    return np.asarray(numerator / denominator) if (denominator > 0).all() else ratio(numerator, denominator)
+        replicates[rows] = ratio(weights @ above.T, (weights @ below.T)[:, which])
+    totals, divisors = above.sum(axis=1), below.sum(axis=1)[which]
+    return ratio(totals, divisors), replicates, ratio(totals - above.T, divisors - below[which].T)
 
 
 Seeds = Sequence[Bootstrap | Sequence[Bootstrap]]
@@ -429,9 +421,7 @@ class VarianceParts:
     def shares(self) -> Floats:
         """``[3, column]`` seeds, clusters and interaction as shares of their sum; NaN where that is 0."""
         parts = np.stack([self.seeds, self.clusters, self.interaction])
-        total = parts.sum(axis=0)
-        shares: Floats = np.divide(parts, total, out=np.full_like(parts, np.nan), where=total > 0)
-        return shares
+        return ratio(parts, parts.sum(axis=0))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.measures.trees import Edge, tree_edges
 
 Floats = NDArray[np.float64]
@@ -625,8 +625,7 @@ def find_metric(name: str | Metric) -> Metric:
     """
     if isinstance(name, Metric):
         return name
-    if name not in METRICS:
-        raise name_not_found("metric", name, METRICS)
+    check_name("metric", name, METRICS)
     return METRICS[name]
 
 

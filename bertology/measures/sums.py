@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._names import by_key
 from bertology.measures.intervals import Bootstrap, ratio_intervals
+from bertology.measures.metrics import ratio
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -42,8 +44,7 @@ class LayerSums:
     @property
     def values(self) -> Floats:
         """``[layer]``; NaN where there is nothing to divide by."""
-        over, under = np.broadcast_arrays(self.over.sum(axis=1), self.under.sum(axis=1))
-        return np.asarray(np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0))
+        return ratio(self.over.sum(axis=1), self.under.sum(axis=1))
 
 
 # Statistics of one layer, which is named by :func:`by_layer`, or of several: then the first axis of arrays is theirs.
@@ -56,11 +57,8 @@ def by_layer(found: Iterable[tuple[int, Iterable[LayerSums]]]) -> Iterator[Layer
     Those of one name and group are joined, in the order in which they first appear; each has the layers in which it
     was measured.
     """
-    joined: dict[tuple[str, str], list[LayerSums]] = {}
-    for layer, statistics in found:
-        for one in statistics:
-            joined.setdefault((one.metric, one.group), []).append(replace(one, layers=(layer,)))
-    for parts in joined.values():
+    every = (replace(one, layers=(layer,)) for layer, statistics in found for one in statistics)
+    for parts in by_key(((one.metric, one.group), one) for one in every).values():
         over, under = (np.concatenate([getattr(one, part) for one in parts]) for part in ("over", "under"))
         yield replace(parts[0], layers=tuple(one.layers[0] for one in parts), over=over, under=under)
 
@@ -214,10 +212,7 @@ class HeadRatios:
     @cached_property
     def values(self) -> Floats:
         """``[statistic, layer, head]``; NaN where there was nothing to count."""
-        over, under = np.broadcast_arrays(self.over.sum(-1), self.under.sum(-1))
-        values = np.full(over.shape, np.nan)
-        np.divide(over, under, out=values, where=under > 0)
-        return values
+        return ratio(self.over.sum(-1), self.under.sum(-1))
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic."""

@@ -42,7 +42,6 @@ def salient_words() -> list[str]:
 
 
 def _lowered(words: Iterable[str]) -> list[str]:
-    """The words in lower case, each once."""
     return list(dict.fromkeys(word.lower() for word in words))
 
 

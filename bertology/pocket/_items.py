@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle, product
-from typing import Literal
 
+from bertology._names import by_key
 from bertology.corpora.prompts import ClozeItem
 from bertology.pocket import _function_words as fw
 from bertology.pocket._words import (
@@ -15,7 +14,6 @@ from bertology.pocket._words import (
     SINGULAR,
     Agreement,
     Dice,
-    Frame,
     Lexicon,
     Relation,
     Verb,
@@ -24,14 +22,12 @@ from bertology.pocket._words import (
     lexicon,
 )
 
-Structure = Literal["simple", "prepositional", "subject_relative", "object_relative"]
-
 TEST_VERBS = ("see", "like", "watch", "run", "walk", "play", "want", "know", "say", "work", "talk", "dance")
 """Lexical verbs whose two present forms the test set compares; *be* and *have* come besides."""
 _PREPOSITIONS = ("near", "behind", "beside")
-_STRUCTURES: tuple[tuple[Structure, int], ...] = (
+_STRUCTURES = (
     *(("simple", 0), ("prepositional", 1), ("prepositional", 2), ("prepositional", 3)),
-    *(("subject_relative", 1), ("object_relative", 1), ("subject_relative", 2), ("object_relative", 2)),
+    *(("subject relative", 1), ("object relative", 1), ("subject relative", 2), ("object relative", 2)),
 )
 """Constructions between subject and verb, each with the number of nouns of the other number in it."""
 
@@ -43,64 +39,48 @@ def tested_forms() -> list[str]:
     return auxiliaries + [v.present[number].form for v in lexicon("known").verbs(TEST_VERBS) for number in numbers]
 
 
-@dataclass(frozen=True)
-class AgreementItem:
-    """A sentence up to its verb, and the two forms of the verb."""
+def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[ClozeItem, ...]:
+    """A balanced test set of so many different items: both numbers, 0 to 3 attractors, four structures (``group``).
 
-    text: str
-    """The sentence with ``[MASK]`` where the verb stands."""
-    good: str
-    """The form that agrees with the subject."""
-    bad: str
-    """The form of the other number."""
-    structure: Structure
-    """The construction between subject and verb."""
-    n_attractors: int
-    """Number of nouns of the other number between subject and verb."""
-    plural: bool
-    """Whether the subject is plural."""
-    other: str = ""
-    """The text with its subject in the other number, which calls for ``bad``; empty where another verb agrees too."""
-
-
-def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[AgreementItem, ...]:
-    """A balanced test set of so many different items: both numbers, 0 to 3 attractors, four structures."""
+    The answer is the form of the verb that agrees with the subject, the rival that of the other number; ``blind`` lacks
+    what tells the number. The variant ``singular`` or ``plural``, the text with its subject in the other number, calls
+    for the rival; there is none where another verb agrees too.
+    """
     dice, words = Dice(f"pocket agreement {seed}"), lexicon("known")
-    items: dict[str, AgreementItem] = {}
+    items: dict[str, ClozeItem] = {}
     for (structure, n_attractors), subject in cycle(product(_STRUCTURES, (SINGULAR, PLURAL))):
         if len(items) == n_items:
             break
-        item = _item(dice, words, structure, n_attractors, subject)
+        item = _item(f"pocket-{len(items) + 1}", dice, words, structure, n_attractors, subject)
         items.setdefault(item.text, item)
     return tuple(items.values())
 
 
-def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, subject: Agreement) -> AgreementItem:
+def _item(name: str, dice: Dice, words: Lexicon, structure: str, n_attractors: int, subject: Agreement) -> ClozeItem:
     other = PLURAL if subject == SINGULAR else SINGULAR
     kind = dice.one_of(("person", "animal"))
     opening, in_other = _noun_phrases(dice, words, kind, subject)
-    n_subject = len(opening)
-    if structure == "prepositional":
-        opening += _prepositional(dice, words, other, n_attractors)
-    elif structure != "simple":
+    between = hidden = _prepositional(dice, words, other, n_attractors) if structure == "prepositional" else ""
+    if structure.endswith("relative"):
         verb = dice.one_of(words.verbs(("see", "like", "watch", "help", "follow", "fear")))
         relative = dice.one_of(("that", "who" if kind == "person" else "which"))
         attractor = _noun_phrases(dice, words, "person", other)[0] + _prepositional(
             dice, words, other, n_attractors - 1
         )
-        if structure == "subject_relative":
-            opening += f" {relative} {verb.present[subject].form} {attractor}"
-        else:
-            opening += f" {relative} {attractor} {verb.present[other].form}"
+        between = hidden = f" {relative} {attractor} {verb.present[other].form}"
+        if structure == "subject relative":
+            between, hidden = (f" {relative} {form} {attractor}" for form in (verb.present[subject].form, "{mask}"))
     good, bad, rest = _verb_and_rest(dice, words, subject, other)
-    text = _sentence(f"{opening} [MASK] {rest}.")
+    before = opening.rpartition(" ")[0]
+    text, blind, exchanged = (
+        f"{start[0].upper()}{start[1:]} {{mask}} {rest}."
+        for start in (opening + between, f"{before} {{mask}}{hidden}", in_other + between)
+    )
     # The verb of a subject relative clause has the number of the subject as well.
-    exchanged = "" if structure == "subject_relative" else _sentence(f"{in_other}{opening[n_subject:]} [MASK] {rest}.")
-    return AgreementItem(text, good, bad, structure, n_attractors, subject == PLURAL, exchanged)
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+    variants = {} if structure == "subject relative" else {"singular" if subject == PLURAL else "plural": exchanged}
+    return ClozeItem(
+        name, name, structure, text, good, rivals=(bad,), blind=blind, variants=variants, n_attractors=n_attractors
+    )
 
 
 def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int) -> str:
@@ -176,10 +156,13 @@ def role_prompts() -> tuple[ClozeItem, ...]:
     counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
     nouns = {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
     prompts: dict[str, ClozeItem] = {}
-    for verb, kinds in _asymmetric(words):
+    transitive = (frame for frame in words.frames.items if frame.pattern == "transitive")
+    for frames in by_key((frame.verb.lemma, frame) for frame in transitive).values():
+        pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
+        kinds = {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}
         subjects = [(kind, noun) for kind in sorted({one for one, _ in kinds}) for noun in nouns[kind]]
-        before = len(prompts)
-        for _ in range(20 * _SENTENCES_OF_A_VERB):
+        verb, before = frames[0].verb, len(prompts)
+        for _ in range(20 * _SENTENCES_OF_A_VERB) if subjects else ():
             kind, subject = dice.one_of(subjects)
             target = dice.one_of(sorted(other for one, other in kinds if one == kind))
             one, other = (f"the {noun.singular.form}" for noun in (subject, dice.one_of(nouns[target])))
@@ -191,15 +174,3 @@ def role_prompts() -> tuple[ClozeItem, ...]:
             if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
     return tuple(prompts.values())
-
-
-def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
-    """Verbs with the kinds of subject and object that they allow in this order only."""
-    by_lemma: dict[str, list[Frame]] = {}
-    for frame in words.frames.items:
-        if frame.pattern == "transitive":
-            by_lemma.setdefault(frame.verb.lemma, []).append(frame)
-    for frames in by_lemma.values():
-        pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
-        if kept := {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}:
-            yield frames[0].verb, kept

@@ -8,7 +8,6 @@ import math
 import platform
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
@@ -22,8 +21,10 @@ from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_as_declared
 from bertology._machine import choose_device, quiet_loading
+from bertology._names import by_key
 from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.formats.columns import BY_SPACES
+from bertology.corpora.prompts import ClozeItem, with_masks
 from bertology.errors import BertologyError, cut, cut_path
 from bertology.pocket._bilingual import bilingual_documents
 from bertology.pocket._examples import (
@@ -39,7 +40,7 @@ from bertology.pocket._examples import (
     train_tokenizer,
     whole_words,
 )
-from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._items import agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import Fact, candidates, facts
@@ -251,7 +252,7 @@ def evaluate(
     tokenizer: Tokenizer,
     *,
     held_out: Sequence[Examples],
-    agreement: Sequence[AgreementItem],
+    agreement: Sequence[ClozeItem],
     facts: Sequence[Fact],
 ) -> Evaluation:
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
@@ -268,18 +269,19 @@ def evaluate(
     with torch.inference_mode():
         on_text = [_on_held_out(model, examples) for examples in held_out]
         asked = _mask_logits(reader, tokenizer, [item.text for item in agreement], shift=shift)
-        right = [bool(at[number(one.good)] > at[number(one.bad)]) for one, at in zip(agreement, asked, strict=True)]
+        forms = ((number(item.answer), number(item.rivals[0])) for item in agreement)
+        right = [bool(at[good] > at[bad]) for (good, bad), at in zip(forms, asked, strict=True)]
         prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
         for fact, at in zip(facts, _mask_logits(reader, tokenizer, prompts, shift=shift), strict=True):
             recalled.append(int(at.argmax()) == number(fact.object))
             names = candidates(fact.relation)
             among.append(names[int(at[list(map(number, names))].argmax())] == fact.object)
     model.train(was_training)
-    exposures = [fact.n_stated for fact in facts]
+    exposures, attractors = [fact.n_stated for fact in facts], [item.n_attractors or 0 for item in agreement]
     return Evaluation(
         **on_text[0],
-        agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
-        agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right).get(True),
+        agreement_by_attractors=_shares(attractors, right),
+        agreement_across_attractors=_shares([number > 0 for number in attractors], right).get(True),
         fact_recall_by_exposure=_shares(exposures, recalled),
         candidate_recall_by_exposure=_shares(exposures, among),
         second_masked_accuracy=on_text[1]["masked_accuracy"] if len(on_text) > 1 else None,
@@ -287,10 +289,7 @@ def evaluate(
 
 
 def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
-    grouped: dict[int, list[bool]] = defaultdict(list)
-    for key, hit in zip(keys, hits, strict=True):
-        grouped[key].append(hit)
-    return {key: float(np.mean(grouped[key])) for key in sorted(grouped)}
+    return {key: float(np.mean(of_key)) for key, of_key in sorted(by_key(zip(keys, hits, strict=True)).items())}
 
 
 def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
@@ -322,7 +321,6 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
 
 
 def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The part of a batch that a model reads."""
     taken = inspect.signature(model.forward).parameters
     return {name: batch[name] for name in INPUTS if name in batch and name in taken}
 
@@ -335,8 +333,9 @@ def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shif
     """The logits ``[piece]`` at the mask of each text, or at the place next to it that predicts what stands there."""
     import torch
 
-    for start in range(0, len(texts), 64):
-        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
+    masked = [with_masks(text, "[MASK]") for text in texts]
+    for start in range(0, len(masked), 64):
+        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(masked[start : start + 64])]
         ids = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True).to(model.device)
         places = (ids == piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "masked": places}
@@ -426,7 +425,13 @@ def pretrain(
         def measured(step: int, *, at_last: bool = False) -> Evaluation:
             evaluation = evaluate(model, tokenizer, held_out=start.held_out, **items(at_last))
             echo(f"step {step}: {evaluation}")
-            points[:] = _noted(out / "training" / "held-out.json", step, settings, evaluation)
+            # A file keeps the figures by step, so that a resumed run has those before it.
+            path = out / "training" / "held-out.json"
+            before = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
+            figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
+            here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
+            points[:] = [*(point for point in before if point["step"] < step), here]
+            write_atomically(path, json.dumps(points).encode())
             return evaluation
 
         _train(settings, start, out, measured, echo)
@@ -458,16 +463,6 @@ def _check_unchanged(path: Path, start: _Start) -> None:
         begun = "begun with another text or other initial weights than are there now"
         raise BertologyError(f"{path.parent.parent}: {begun}; delete it or choose another --out")
     write_atomically(path, inputs.encode())
-
-
-def _noted(path: Path, step: int, settings: PretrainSettings, evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The held-out figures by step up to this one, which a file keeps, so that a resumed run has those before it."""
-    points = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
-    figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
-    here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
-    points = [*(point for point in points if point["step"] < step), here]
-    write_atomically(path, json.dumps(points).encode())
-    return points
 
 
 @dataclass(frozen=True)
@@ -512,7 +507,11 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
     examples = examples_of(chain.from_iterable(text), settings)
     n_sentences, n_pieces = examples.text.n_sentences, len(examples.text.pieces)
     echo(f"{n_sentences} sentences, {n_pieces} pieces, {tokenizer.get_vocab_size()} known")
-    _check_pairs(examples)
+    pairs = "none" if settings.alone_share == 1 else settings.next_sentence
+    if pairs == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
+        raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
+    if pairs == "next_sentence" and examples.text.document[-1] == 0:
+        raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
     read = [examples_of(documents, settings.held_out()) for documents in held_out]
 
     def save(folder: Path) -> None:
@@ -578,24 +577,14 @@ def _own_text(name: str, n_held_out: int) -> tuple[_Documents, _Documents]:
 
 def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
     """The documents of some sentences; where these are ``lines``, blank ones between them part documents."""
-    texts = [sentences.text(number) for number in range(len(sentences))]
     if not lines:
-        ends = [*(start for start, _ in sentences.documents[1:]), len(texts)]
-    else:
-        # Such sentences are called by the numbers of their lines.
-        numbers = np.array([int(sentences.id(number).rpartition("-")[2]) for number in range(len(texts))])
-        is_parted = np.diff(numbers) != 1
-        ends = [*(np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist(), len(texts)]
-    return [texts[start:end] for start, end in pairwise([0, *ends])]
-
-
-def _check_pairs(examples: Examples) -> None:
-    """Raise a BertologyError where the text has no pairs of the kind that are to be read."""
-    kind = "none" if examples.settings.alone_share == 1 else examples.settings.next_sentence
-    if kind == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
-        raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
-    if kind == "next_sentence" and examples.text.document[-1] == 0:
-        raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
+        return [list(map(sentences.text, numbers)) for numbers, _ in sentences.documents]
+    # Such sentences are called by the numbers of their lines.
+    numbers = np.array([int(sentences.id(number).rpartition("-")[2]) for number in range(len(sentences))])
+    is_parted = np.diff(numbers) != 1
+    starts = (np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist()
+    ranges = pairwise([0, *starts, len(sentences)])
+    return [list(map(sentences.text, range(start, end))) for start, end in ranges]
 
 
 def _folder(name: str) -> Path:
@@ -678,7 +667,7 @@ def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool],
     if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
         return lambda at_last: {"agreement": (), "facts": ()}
     agreement = [agreement_items(seed=settings.seed + seed) for seed in (0, _HELD_OUT_SEED)]
-    prompts = [*(item.text for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
+    prompts = [*(with_masks(item.text, "[MASK]") for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
     longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
     if longest > settings.max_pieces:
         too_few = f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces"
@@ -734,11 +723,8 @@ def predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Te
     head = _VOCABULARY_HEADS.get(model.config.model_type)
     if head is None:
         return at_places(model(**_inputs(model, batch)).logits), None, None
-    hook = model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),))
-    try:
+    with model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),)):
         logits, *others = model(**_inputs(model, batch)).to_tuple()
-    finally:
-        hook.remove()
     return logits, others[0] if others else None, None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from bertology._names import by_key
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
@@ -133,11 +133,6 @@ def read(line: Line, *, id: str, english: bool = True) -> Sentence:
         targets={**stated, **following},
         derived=frozenset(following),
     )
-
-
-def text(tree: Phrase) -> str:
-    """The natural text of a tree, without annotation."""
-    return written(leaves(tree))
 
 
 def written(words: Iterable[Word]) -> str:
@@ -395,7 +390,7 @@ def pretraining_documents(
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
     """
     for trees in document_trees(n_documents, seed=seed, stated=stated):
-        yield list(map(text, trees))
+        yield [written(leaves(tree)) for tree in trees]
 
 
 def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
@@ -406,9 +401,7 @@ def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None
         for n in range(fact.n_stated)
     )
     shuffled = Dice(f"pocket schedule {seed}").shuffled(turns)
-    schedule: dict[int, list[tuple[Fact, int]]] = defaultdict(list)
-    for place, statement_due in enumerate(shuffled):
-        schedule[place * n_documents // len(shuffled)].append(statement_due)
+    schedule = by_key((place * n_documents // len(shuffled), due) for place, due in enumerate(shuffled))
     words = lexicon("all")
     for number in range(n_documents):
         dice = Dice(f"pocket document {seed} {number}")

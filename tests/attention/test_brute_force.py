@@ -18,7 +18,7 @@ from bertology.attention import sentence_maps, stream_maps
 from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.encoders.interventions import head_projection, value_projection
+from bertology.encoders.interventions import find_part
 from bertology.measures.sums import HeadRatios
 
 MARKS = {*string.punctuation, "“", "”", "…"}
@@ -137,9 +137,9 @@ def test_norms(family: str, encoder: Callable[..., Encoder], sentences: Sentence
     found = sentence_maps(loaded, sentence, level="piece", norms=True)
     for layer in range(1, loaded.n_layers + 1):
         block = loaded.model.blocks[layer - 1]
-        mixed: Any = head_projection(block, loaded.family)
+        mixed: Any = find_part(block, loaded.family, "head")
         with torch.inference_mode():
-            values = value_projection(block, loaded.family)(states[layer - 1])[0]
+            values = find_part(block, loaded.family, "values")(states[layer - 1])[0]
             for head in range(loaded.n_heads):
                 own = slice(head * (loaded.dim // loaded.n_heads), (head + 1) * (loaded.dim // loaded.n_heads))
                 moved = values[:, own] @ mixed.weight[:, own].T  # [piece, dim]

@@ -50,16 +50,13 @@ def test_pocket_heads(tmp_path: Path) -> None:
     assert row["argmax_-1"] > 0.7
 
 
-def test_distances_on_a_plane_and_in_clusters() -> None:
+def test_distances_in_clusters() -> None:
     places = np.array([[0, 0], [0.1, 0], [1, 1], [1, 1.1], [0, 2], [0.1, 2.1]])
     matrix = np.linalg.norm(places[:, None] - places, axis=-1)
     heads = HeadDistances(matrix, (1, 2), 3, 10)
     assert heads.heads == ("L1H1", "L1H2", "L1H3", "L2H1", "L2H2", "L2H3")
     assert heads.clusters(3).tolist() == [1, 1, 2, 2, 3, 3]
     assert heads.clusters(6).tolist() == [1, 2, 3, 4, 5, 6]
-    found = heads.mds()
-    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=-1), matrix, atol=0.02)
-    np.testing.assert_array_equal(found, heads.mds())
     with pytest.raises(ResultsError, match="7 clusters of 6 heads"):
         heads.clusters(7)
 

@@ -17,8 +17,8 @@ from bertology.pocket._words import lexicon
 
 def test_pairs_of_the_pocket_world_differ_in_the_subject_alone() -> None:
     pairs = agreement_pairs()
-    items = {item.text: item for item in agreement_items()}
-    assert len(pairs) == sum(item.structure != "subject_relative" for item in items.values())
+    items = {item.text.replace("{mask}", "[MASK]"): item for item in agreement_items()}
+    assert len(pairs) == sum(item.group != "subject relative" for item in items.values())
     nouns = (noun for of_kind in lexicon("known").nouns.values() for noun in of_kind.items if noun.plural)
     numbers = {(noun.singular.form, noun.plural.form) for noun in nouns if noun.plural}
     for pair in pairs:
@@ -28,8 +28,8 @@ def test_pairs_of_the_pocket_world_differ_in_the_subject_alone() -> None:
         assert pair.places[words.index("[MASK]")] == "mask"
         assert set(pair.places[:place]) == {"before"}
         item = items[pair.text]
-        assert (pair.good, pair.bad) == (item.good, item.bad)
-        plural, singular = (words, others) if item.plural else (others, words)
+        assert (pair.good, pair.bad) == (item.answer, *item.rivals)
+        plural, singular = (words, others) if "singular" in item.variants else (others, words)
         assert (singular[place], plural[place]) in numbers
 
 

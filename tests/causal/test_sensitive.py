@@ -15,8 +15,8 @@ GOOD, BAD = "The guards near the dog are open.", "The guards near the dog is ope
 
 
 def some_pairs(number: int) -> list[tuple[str, str]]:
-    texts = (tuple(item.text.replace("[MASK]", form) for form in (item.good, item.bad)) for item in agreement_items())
-    return [(good, bad) for good, bad in list(texts)[:number]]
+    items = agreement_items()[:number]
+    return [(item.text.replace("{mask}", item.answer), item.text.replace("{mask}", item.rivals[0])) for item in items]
 
 
 def log_probability(encoder: Encoder, text: str, word: str) -> float:

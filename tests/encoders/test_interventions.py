@@ -16,7 +16,7 @@ from torch import Tensor
 from bertology.encoders import Encoder, Intervention, load_encoder
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.encoder import EncoderRun
-from bertology.encoders.interventions import Site, changing, gating, head_projection, intervening
+from bertology.encoders.interventions import Site, changing, find_part, gating, intervening
 from bertology.errors import BertologyError, CorpusError, ModelError
 
 Encoders = Callable[[str], Encoder]
@@ -32,7 +32,7 @@ def ids_for(encoder: Encoder) -> torch.Tensor:
 
 def silence(encoder: Encoder, layer: int, head: int) -> Callable[[], None]:
     """Zero a head's columns of the projection's weight; the function returned puts them back."""
-    projection: Any = head_projection(encoder.model.blocks[layer - 1], encoder.family)
+    projection: Any = find_part(encoder.model.blocks[layer - 1], encoder.family, "head")
     weight = projection.weight
     saved = copy.deepcopy(weight.data)
     width = encoder.dim // encoder.n_heads
@@ -110,7 +110,7 @@ def test_families_built_as_others_are(family: str) -> None:
     torch.testing.assert_close(read(dict.fromkeys(heads, 1.0)), whole, rtol=1e-6, atol=1e-6)
     for layer, head in heads:
         gated = read({(layer, head): 0.0})
-        weight: Any = head_projection(blocks[layer - 1], family).weight
+        weight: Any = find_part(blocks[layer - 1], family, "head").weight
         saved = weight.data.clone()
         weight.data[:, 8 * (head - 1) : 8 * head] = 0
         torch.testing.assert_close(gated, read({}), rtol=1e-5, atol=1e-6)

@@ -274,14 +274,12 @@ def test_agreement_items_are_minimal_pairs() -> None:
     items = agreement_items(200)
     assert len({item.text for item in items}) == 200
     for item in items:
-        assert item.text.count("[MASK]") == 1
-        assert item.good != item.bad
-        plural_forms = {"are", "have"}
-        form = item.good if item.plural else item.bad
-        assert form in plural_forms or not form.endswith("s")
+        assert item.text.count("{mask}") == 1
+        assert {form.endswith("s") for form in (item.answer, *item.rivals)} == {True, False}
+        assert item.variants.keys() <= {"plural" if item.answer.endswith("s") else "singular"}
     assert {item.n_attractors for item in items} == {0, 1, 2, 3}
-    assert {item.structure for item in items} == {"simple", "prepositional", "subject_relative", "object_relative"}
-    assert 0.4 < sum(item.plural for item in items) / len(items) < 0.6
+    assert {item.group for item in items} == {"simple", "prepositional", "subject relative", "object relative"}
+    assert 0.4 < sum(item.answer.endswith("s") for item in items) / len(items) < 0.6
     assert items == agreement_items(200)
 
 

@@ -30,10 +30,8 @@ def test_the_pocket_world_with_either_form() -> None:
     assert (PROBE.asks, len(found), found.left_out) == ("sentences", 600, ())
     assert found.groups == ("simple", "prepositional", "subject relative", "object relative")
     for item, pair in zip(found.items, agreement_items(), strict=True):
-        assert (item.text, item.other) == (
-            pair.text.replace("[MASK]", pair.good),
-            pair.text.replace("[MASK]", pair.bad),
-        )
+        assert item.text == pair.text.replace("{mask}", pair.answer)
+        assert item.other == pair.text.replace("{mask}", pair.rivals[0])
         assert item.text != item.other
 
 

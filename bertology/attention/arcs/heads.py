@@ -14,10 +14,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
 from bertology.attention._kept import KeptMaps
-from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees, expanded
+from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
+from bertology.encoders.alignment import numbers_in
 from bertology.encoders.batching import padded
 from bertology.errors import CorpusError, FitError
 from bertology.measures.sums import HeadRatios, Integers, Scope, text_ratios
@@ -72,10 +73,10 @@ class _Asked(NamedTuple):
         read, by_word = np.flatnonzero(places.counts), arcs.by_word
         asked = arcs.asked[by_word]
         first, last = (np.searchsorted(asked, places.words[read], side=side) for side in ("left", "right"))
-        numbers, of_word = expanded(first, last)
+        of_word, numbers = numbers_in(first, last)
         numbers, windows, units_asked = by_word[numbers], *(of[read[of_word]] for of in (places.windows, places.units))
         slots = windows * n_groups + arcs.groups[numbers]
-        of_answer, question = expanded(arcs.starts[numbers], arcs.starts[numbers + 1])
+        question, of_answer = numbers_in(arcs.starts[numbers], arcs.starts[numbers + 1])
         answers, shown = places.find(windows[question], arcs.answers[of_answer])
         column = np.isin(arcs.names, list(arcs.looked_at))[arcs.groups[numbers]][question]
         whole = np.stack([windows[question], units_asked[question], answers, question])
@@ -311,7 +312,7 @@ def _read(
     (kept,) = stream_maps(encoder, drawn, [partial(KeptMaps, dtype=torch.float16)], **reading).results
     # A word of no piece is in no map.
     lengths = np.diff(drawn.starts)
-    whole = [number for number, one in sorted(kept.items()) if (one.words >= 0).sum() == lengths[number]]
+    whole = [number for number, (words, _) in sorted(kept.items()) if (words >= 0).sum() == lengths[number]]
     if not whole:
         return []
     read = Sentences(drawn[number] for number in whole)
@@ -321,8 +322,9 @@ def _read(
         sentence = int(trees.sentences[number])
         words = slice(trees.starts[sentence], trees.starts[sentence + 1])
         heads = np.where(trees.scored[words] & (trees.heads[words] > 0), trees.heads[words] - 1, -1)
-        is_word = torch.from_numpy(kept[number].words >= 0)
-        maps = kept[number].maps.flatten(0, 1)[:, is_word][:, :, is_word]
+        of_units, maps = kept[number]
+        is_word = torch.from_numpy(of_units >= 0)
+        maps = maps.flatten(0, 1)[:, is_word][:, :, is_word]
         of_words = None if vectors is None else vectors[int(read.starts[place]) : int(read.starts[place + 1])].float()
         examples.append(_Example(sentence, maps, torch.from_numpy(heads), of_words))
     return sorted(examples, key=lambda one: (len(one.heads), one.sentence))

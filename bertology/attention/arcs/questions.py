@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
+from bertology.encoders.alignment import numbers_in
 from bertology.encoders.batching import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 from bertology.measures.sums import HeadRatios, text_ratios
@@ -96,7 +97,7 @@ class Arcs:
         )
         ends = np.cumsum(lengths, dtype=np.int64)
         numbers, groups = np.nonzero(is_in)
-        chosen, questions = expanded((ends - lengths)[numbers], ends[numbers])
+        questions, chosen = numbers_in((ends - lengths)[numbers], ends[numbers])
         of_rule = ranks[0][chosen] if ranks else None
         answers = questions, words[chosen], is_right[chosen]
         return cls(names, np.array(list(asked))[numbers], groups, *answers, is_open=False, ranks=of_rule)
@@ -184,14 +185,6 @@ class Arcs:
         counts = np.stack([np.bincount(groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
         best = {chosen_on.names[group]: counts[:, group].argmax() for group in np.unique(groups).tolist()}
         return offsets[[best.get(name, counts.sum(1).argmax()) for name in self.names]]
-
-
-def expanded(first: Integers, last: Integers) -> tuple[Integers, Integers]:
-    """All numbers from each ``first`` up to, not including, ``last``, and of each the place of the range it is in."""
-    lengths = np.asarray(last - first, dtype=np.int64)
-    of_range = np.repeat(np.arange(len(first)), lengths)
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) - starts[of_range] + first[of_range], of_range
 
 
 @dataclass(frozen=True, eq=False)

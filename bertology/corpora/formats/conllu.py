@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
 from bertology._files import write_atomically
+from bertology._names import by_key
 from bertology.corpora._corpus import Corpus, Format
 from bertology.corpora._files import Oddities, line_blocks, split_files, stated_in, suffix_of, text_lines, wrong
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
@@ -160,12 +160,6 @@ def _blocks(path: Path) -> Iterator[_Block]:
         raise wrong(f"{path}:{last}", "comments at the end", "words after them; the file may be cut short")
 
 
-@lru_cache(maxsize=1024)
-def _plain_ids(length: int) -> tuple[str, ...]:
-    """The identifiers of a sentence that has words only."""
-    return tuple(map(str, range(1, length + 1)))
-
-
 def _circle(heads: Sequence[int]) -> list[int]:
     """Words (from 1) on the first cycle of heads, the first word repeated at the end; empty if all lead to a root."""
     seen = [0] * (len(heads) + 1)
@@ -191,7 +185,7 @@ def _sentence(
             raise block.error(place, f"{n} columns", f"{_N_COLUMNS}, parted by tabs, _ for no value")
     by_column = list(zip(*lines, strict=True))
     places, multiword, empty_nodes = list(range(len(lines))), list[MultiwordToken](), list[str]()
-    if by_column[0] != _plain_ids(len(lines)):
+    if by_column[0] != tuple(map(str, range(1, len(lines) + 1))):
         places, multiword, empty_nodes = _by_kind(block, lines)
         by_column = list(zip(*(lines[place] for place in places), strict=True))
     for column, name in zip(by_column, _NAMES, strict=True):
@@ -332,9 +326,7 @@ def _lines(sentence: Sentence) -> Iterator[str]:
     if "text" not in keys:
         yield f"# text = {sentence.text}"
     tokens = {token.first: token for token in sentence.multiword}
-    nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
-    for line in sentence.empty_nodes:
-        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+    nodes = by_key((int(line.partition(".")[0]), line) for line in sentence.empty_nodes)  # by the word before each
 
     def line_of(cells: list[str], misc: str | None, index: int, more: Iterable[str] = ()) -> str:
         """A line with its MISC, which states whether white space follows the word at ``index``."""

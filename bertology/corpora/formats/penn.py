@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from bertology._names import by_key
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._files import Oddities, first_line, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
@@ -47,10 +48,8 @@ class Trees(Format):
         if None not in by_split and len(by_split) == len(files):
             in_order = [split for split in ("train", "dev", "test") if split in by_split]
             return corpus_at(path, {split: self.read(by_split[split], oddities) for split in in_order}, oddities)
-        documents: dict[str | int, list[Sentence]] = {}
-        for file in files:
-            for block, sentence in self._blocks(file, oddities):
-                documents.setdefault(block if len(files) == 1 else str(file), []).append(sentence)
+        read = ((str(file), *one) for file in files for one in self._blocks(file, oddities))
+        documents = by_key((block if len(files) == 1 else file, sentence) for file, block, sentence in read)
         return _divided(list(documents.values()), path, oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
@@ -166,10 +165,8 @@ class OntoNotes(Format):
         if not path.is_dir():
             splits = {path: split_of(path) or "test"}
         if not any(splits.values()):
-            documents: dict[str, list[Sentence]] = {}
-            for file in files:
-                for sentence in self.read_all([file], oddities):
-                    documents.setdefault(f"{file} {sentence.group}", []).append(sentence)
+            read = ((file, sentence) for file in files for sentence in self.read_all([file], oddities))
+            documents = by_key((f"{file} {sentence.group}", sentence) for file, sentence in read)
             return _divided(list(documents.values()), path, oddities)
         for file in (file for file in files if splits[file] is None):
             oddities.skip("files whose names speak of no split", str(file))

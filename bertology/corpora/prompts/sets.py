@@ -121,11 +121,9 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
     else:
         remedy, splits = "mark where documents begin by a comment # newdoc", load_corpus(source).splits
         some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
-        starts = some.documents
-        ends = [*(start for start, _ in starts[1:]), len(some)]
         documents = [
-            Document(name or f"document-{number}", tuple(map(some.text, range(start, end))))
-            for number, ((start, name), end) in enumerate(zip(starts, ends, strict=True), 1)
+            Document(name or f"document-{number}", tuple(map(some.text, numbers)))
+            for number, (numbers, name) in enumerate(some.documents, 1)
         ]
     if sum(len(document.sentences) > 1 for document in documents) < 2:
         raise CorpusError(f"{source}: no two documents of several sentences in it; {remedy}")
