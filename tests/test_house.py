@@ -52,8 +52,8 @@ LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests"
 """Of ``bertology/`` and ``probes/`` together."""
 REACHED = {"lines": 66_025}
 """What is reached on the way to the limit that is not met; this number only ever becomes smaller."""
-ADDED = {"lines": 4_400, "lines of tests": 1_550}
-"""What the primer, its tasks and trainings add to these numbers on the way to 4,000 lines, which they may add."""
+ADDED = {"lines": 4_000, "lines of tests": 1_550}
+"""What the primer, its tasks and trainings may add to these numbers."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 
 
