@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -186,12 +186,12 @@ class _Reader:
     def _gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
         kept: dict[int, Tensor] = {}
 
-        def keep(layer: int) -> Callable[[Tensor], Tensor]:
-            return lambda state: kept.setdefault(
-                layer, state if state.requires_grad else state.detach().requires_grad_(True)
-            )
+        def keep(layer: int, state: Tensor) -> Tensor:
+            kept[layer] = state if state.requires_grad else state.detach().requires_grad_(True)
+            return kept[layer]
 
-        with torch.enable_grad(), intervening_in(self._encoder, [Intervention(layer, keep(layer)) for layer in layers]):
+        changes = [Intervention(layer, partial(keep, layer)) for layer in layers]
+        with torch.enable_grad(), intervening_in(self._encoder, changes):
             embeddings = self._look_up(self._ids[None]).detach().requires_grad_(True)
             difference = self._difference_of(embeddings).sum()
             found = torch.autograd.grad(difference, [kept[layer] for layer in layers])
@@ -200,12 +200,9 @@ class _Reader:
 
     def _attention(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
         values: dict[int, Tensor] = {}
-
-        def keep(layer: int) -> Callable[[Tensor], Tensor]:
-            return lambda of_layer: values.setdefault(layer, of_layer)
-
         kept = layers if method == "attention_norms" else ()
-        with intervening_in(self._encoder, [Intervention(layer, keep(layer), "values") for layer in kept]):
+        keeping = [Intervention(layer, partial(values.setdefault, layer), "values") for layer in kept]
+        with intervening_in(self._encoder, keeping):
             maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
         for layer in kept:
             maps[layer] = maps[layer] * value_norms(values[layer], layer, self._encoder)[:, :, None]

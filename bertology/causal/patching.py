@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -342,14 +342,12 @@ class Passes:
         self._of_source: dict[int, Tensor] = {}
         last, every = encoder.n_layers, range(encoder.n_layers + 1)
 
-        def keeping(layer: int) -> Intervention:
-            def keep(values: Tensor) -> Tensor:
-                self._of_source[layer] = values.clone()
-                return values
+        def keep(layer: int, values: Tensor) -> Tensor:
+            self._of_source[layer] = values.clone()
+            return values
 
-            return Intervention(layer, keep, site)
-
-        with intervening_in(encoder, [keeping(n) for n in every[1:]] if site != "hidden_state" else []):
+        keeping = [Intervention(n, partial(keep, n), site) for n in every[1:] if site != "hidden_state"]
+        with intervening_in(encoder, keeping):
             of_source = encoder.hidden_states(source, layers=every)
         self._of_source = of_source if site == "hidden_state" else self._of_source
         noised: AbstractContextManager[None] = nullcontext()

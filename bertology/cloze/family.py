@@ -199,12 +199,9 @@ def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
 
 def _by_frequency(items: ClozeItems) -> Answers:
     """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
-    counts: dict[str, Counter[str]] = {}
-    for item in items.items:
-        counts.setdefault(item.group, Counter())[item.answer] += 1
     ranks_of = {
-        group: {answer: rank for rank, (answer, _) in enumerate(of_group.most_common(), 1)}
-        for group, of_group in counts.items()
+        group: {answer: rank for rank, (answer, _) in enumerate(Counter(of_group).most_common(), 1)}
+        for group, of_group in by_key((item.group, item.answer) for item in items.items).items()
     }
     answers = Answers.none(1, items.items)
     for number, item in enumerate(items.items):

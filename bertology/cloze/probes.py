@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
+from bertology._names import by_key
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
@@ -83,13 +84,10 @@ class ClozeItems:
         taken as hold about ``n`` items, and one at least.
         """
         units = [(item.group, item.cluster if whole_clusters else item.id) for item in self.items]
-        names_of: dict[str, set[str]] = {}
-        for group, name in units:
-            names_of.setdefault(group, set()).add(name)
         kept: set[tuple[str, str]] = set()
-        for group, n_items in Counter(item.group for item in self.items).items():
-            names = names_of[group]
-            wanted = max(1, min(len(names), n * len(names) // n_items))
+        for group, of_items in by_key(units).items():
+            names = set(of_items)
+            wanted = max(1, min(len(names), n * len(names) // len(of_items)))
             kept.update((group, name) for name in sorted(names, key=lambda name: digest([name.encode()]))[:wanted])
         return replace(self, items=tuple(item for item, unit in zip(self.items, units, strict=True) if unit in kept))
 
@@ -117,9 +115,7 @@ class ClozeItems:
 
 def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
     """Items whose text has several answers, each right in an item of its own: the others take no place before it."""
-    answers: dict[tuple[str, str], dict[str, None]] = {}
-    for item in items:
-        answers.setdefault((item.group, item.text), {})[item.answer] = None
+    answers = by_key(dict.fromkeys(((item.group, item.text), item.answer) for item in items))
     others = (tuple(word for word in answers[item.group, item.text] if word != item.answer) for item in items)
     return [replace(item, ignored=ignored) for item, ignored in zip(items, others, strict=True)]
 

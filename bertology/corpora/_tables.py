@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bertology._files import NotJson, digest, opened, parsed_json, taken
-from bertology._names import check_name, name_not_found
+from bertology._names import by_key, check_name, name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
@@ -384,9 +384,8 @@ def corpus_of_rows(
     ``by`` names their groups, where a person named them; ``oddities`` are listed in its notes.
     """
     oddities = oddities or Oddities()
-    by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-    for split, sentence in rows:
-        by_split.setdefault(split or "test", []).append(sentence)
+    placed = ((split or "test", sentence) for split, sentence in rows)
+    by_split = {split: list[Sentence]() for split in SPLITS} | by_key(placed)
     groups = f"groups by {by}" if by not in (None, "document") else "documents"
     parts = {split: Sentences(part) for split, part in by_split.items() if part}
     corpus = Corpus(name, parts, notes=notes, groups=groups)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import by_key
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
@@ -138,11 +139,9 @@ def sense_data(
     found = {split: list(occurrences(text)) for split, text in sentences.items()}
     if not any(found.values()):
         raise CorpusError(_NO_SENSES)
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in found[known]:
-        counts[one.sense[0]][one.sense[1]] += 1
+    counts = {word: Counter(senses) for word, senses in by_key(one.sense for one in found[known]).items()}
     of_test = Counter(one.sense[0] for one in found["test"])
-    names = tuple(sorted(word for word in of_test if len(counts[word]) > 1))
+    names = tuple(sorted(word for word in of_test if len(counts.get(word, ())) > 1))
     if not names:
         such = f", such as {quoted(next(iter(of_test)))}," if of_test else ""
         remedy = "give words with two senses or more, each in both splits"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
+from bertology.encoders.alignment import numbers_in
 from bertology.errors import CorpusError, quoted
 
 _SHARE = 1e-9  # scores that differ by less are equal
@@ -39,8 +40,7 @@ class OrderItems:
     @property
     def words(self) -> Integers:
         """Numbers of all words, sentence by sentence."""
-        lengths = self.ends - self.starts
-        return np.repeat(self.ends - lengths.cumsum(), lengths) + np.arange(lengths.sum())
+        return numbers_in(self.starts, self.ends)[1]
 
     @property
     def is_gold(self) -> Integers:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import Field, ValidationError, model_validator
 
 from bertology._files import is_numeral
+from bertology._names import by_key
 from bertology._settings import Settings
 from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, translations
 from bertology.errors import CorpusError, cut, quoted
@@ -460,14 +461,12 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
 def ambiguous_forms() -> Mapping[str, frozenset[str]]:
     """Forms of nouns, verbs, adjectives and adverbs that have several senses, with their parts of speech."""
     words = lexicon("unseen")
-    forms: dict[str, set[Word]] = {}
     others = [words.adjectives.items, *(adverbs.items for adverbs in words.adverbs.values())]
     verbs = (frame.verb for frame in words.frames.items)
-    for word in (*words.noun_words, *_words_in(verbs), *chain.from_iterable(others)):
-        forms.setdefault(word.form, set()).add(word)
+    every = chain(words.noun_words, _words_in(verbs), *others)
     return {
         form: frozenset(word.upos for word in meant)
-        for form, meant in forms.items()
+        for form, meant in by_key((word.form, word) for word in every).items()
         if len({sense_of(word) for word in meant}) > 1
     }
 

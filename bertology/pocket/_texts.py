@@ -253,10 +253,8 @@ def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[T
     The distractor is the nearest phrase that does not corefer. Most pronouns are resolved by gender and number, some
     by context only.
     """
-    before: dict[tuple[int, int], list[Target]] = {}
-    for pair in pairs:
-        if pair.span2 is not None and _is_pronoun(pair.span2, upos) and not _is_pronoun(pair.span1, upos):
-            before.setdefault(pair.span2, []).append(pair)
+    joined = (pair for pair in pairs if pair.span2 is not None and _is_pronoun(pair.span2, upos))
+    before = by_key((pair.span2, pair) for pair in joined if not _is_pronoun(pair.span1, upos))
     for pairs_before in before.values():
         right = [pair for pair in pairs_before if pair.label == "1"]
         wrong = [pair for pair in pairs_before if pair.label == "0"]
