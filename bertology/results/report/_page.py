@@ -461,7 +461,7 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    by_name, _ = views.group_rows(entry.run.results.rows, entry.table)
+    by_name = views.group_rows(entry.table)
     groups = []
     for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
         first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
