@@ -637,6 +637,7 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
     controls = sorted(notes, key=CONTROLS.index)
     with_random = init != "random" and any(("random", *key[1:]) in test for key in keys)
     best, behind, scores = dict[str, list[Any]](), dict[str, ResultRow](), dict[str, dict[str, Score]]()
+    starred = list[tuple[str, int]]()
     for key in keys:
         fresh = "random", *key[1:]
         ordered = _from_best(test[key], dev.get(key, ()))
@@ -645,16 +646,13 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
         name = str(key[2]) if metric else metric_title(key[1])
         scores[name] = {str(row.head): row.score for row in sorted(ordered, key=lambda row: head_place(str(row.head)))}
         mean = Score(float(np.mean([score.value for score in scores[name].values()])))
-        best[name] = [n_items[key], str(ordered[0].head), ordered[0].score, NOTHING, mean]
+        others = [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
+        first = behind[name] = ordered[0]
+        best[name] = [n_items[key], str(first.head), first.score, NOTHING, mean, *others]
         for row in ordered[1:2]:
             best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
-        best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
-        behind[name] = ordered[0]
-    starred = set[tuple[str, int]]()
-    for name, row in behind.items():
-        others = [other for other in best[name][5:] if other]
-        better = (row.score.is_better_than(other, higher_is_better=row.higher_is_better) for other in others)
-        starred |= {(name, 2)} if None not in (row.ci_low, row.ci_high) and others and all(better) else set()
+        better = [first.score.is_better_than(one, higher_is_better=first.higher_is_better) for one in others if one]
+        starred += [(name, 2)] if None not in (first.ci_low, first.ci_high) and better and all(better) else []
     on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
     labels, where = [notes[control][0] for control in controls], chosen_on or about.split
     told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
@@ -725,14 +723,8 @@ def _head_data(about: ResultRow) -> Iterator[Note]:
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
     """Heads from the best to the worst by what they are chosen by; of equals the first in the model."""
-    chosen_by = {row.head: row.value for row in on_dev or heads}
-
-    def place(row: ResultRow) -> tuple[float, tuple[int, ...]]:
-        value = chosen_by.get(row.head)
-        value = -np.inf if value is None else value
-        return (-value if row.higher_is_better else value), head_place(str(row.head))
-
-    return sorted(heads, key=place)
+    chosen_by = {row.head: -row.score.value if row.higher_is_better else row.score.value for row in on_dev or heads}
+    return sorted(heads, key=lambda row: (chosen_by.get(row.head, np.inf), head_place(str(row.head))))
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
