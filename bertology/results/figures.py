@@ -35,13 +35,7 @@ from bertology.results.table import (
     titled,
     without_folders,
 )
-from bertology.results.views import (
-    LayerTable,
-    StepTable,
-    head_place,
-    steps_shown,
-    summary_headers,
-)
+from bertology.results.views import LayerTable, StepTable, head_place, steps_shown, summary_headers
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
 _COLORS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000")
