@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bertology import _figures as looks
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, ShownFigure
+from bertology._files import shortened
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
@@ -31,7 +32,6 @@ from bertology.results.table import (
     data_of,
     metric_title,
     number,
-    shortened,
     titled,
     without_folders,
 )

@@ -544,13 +544,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     several = len({of.row.model for of in heads.values()}) > 1
     columns = {column: question.label for column, question, _ in entries}
     columns |= {column: f"{of.task} · {of.row.model}" if several else of.task for column, of in heads.items()}
-    shown = {
-        name
-        for *_, entry in entries
-        for line in entry.table.lines
-        for name, one in line.scores.items()
-        if one is not None
-    }
+    shown = {name for *_, entry in entries for name in entry.table.shown}
     scores = {
         column.script or name: column.title or f"{name} metric"
         for name, column in LAYER_COLUMNS.items()
