@@ -273,10 +273,10 @@ def _reason(error: OSError) -> str:
     return error.strerror or next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def shortened(path: object) -> str:
-    """A path or another text for a message; the middle of a long one is replaced by an ellipsis."""
-    text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN // 2]}…{text[-_MOST_SHOWN // 2 :]}"
+def shortened(path: object, most: int = _MOST_SHOWN) -> str:
+    """A path or another text of at most so many letters, cut in its middle: beginnings and ends tell names apart."""
+    text, half = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path), (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 def real_path(path: str | Path) -> Path:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from logging import CRITICAL
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bertology.errors import BertologyError, ModelError, ShortMemoryError, quoted
@@ -217,9 +216,7 @@ class Workers:
             self._pool = ThreadPoolExecutor(self.n, initializer=self._limit, initargs=(share,))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
             self._limit(self._before)

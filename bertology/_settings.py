@@ -247,13 +247,7 @@ def read_yaml(path: Path, *, what: str, example: str, command: str | None = None
     return found
 
 
-def checked(
-    model: type[Model],
-    settings: Mapping[str, Any],
-    *,
-    more: Sequence[str] = (),
-    where: str = "",
-) -> Model:
+def checked(model: type[Model], settings: Mapping[str, Any], *, more: Sequence[str] = (), where: str = "") -> Model:
     """Settings as a pydantic model, or an error with file, line and key, or else ``where`` they were given.
 
     Files may have ``more`` keys at their top, which messages name as well.

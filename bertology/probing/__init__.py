@@ -1,7 +1,6 @@
 """Probes: the questions that can be asked, and the registry of those that are installed.
 
-``probes.py`` has the base classes and the registry, ``items.py`` the items of probes of vectors, ``statistics.py``
-samples of a text.
+``probes.py`` has the base classes and the registry, ``items.py`` the items of probes of vectors and samples of a text.
 """
 
 from bertology.corpora.prompts import LeftOut

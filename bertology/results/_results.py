@@ -320,7 +320,7 @@ class Results(Tables):
         best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
-        groups = views.group_tables(rows, tables) + views.group_tables(rows, tables, statistics=True)
+        groups = views.group_tables(tables) + views.group_tables(tables, statistics=True)
         return View(tables, pipelines, groups, best, every, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:

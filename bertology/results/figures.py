@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bertology import _figures as looks
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, ShownFigure
+from bertology._files import shortened
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
@@ -31,17 +32,10 @@ from bertology.results.table import (
     data_of,
     metric_title,
     number,
-    shortened,
     titled,
     without_folders,
 )
-from bertology.results.views import (
-    LayerTable,
-    StepTable,
-    head_place,
-    steps_shown,
-    summary_headers,
-)
+from bertology.results.views import LayerTable, StepTable, head_place, steps_shown, summary_headers
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
 _COLORS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from bertology._files import shortened
 from bertology._names import Registry, folder_name
 from bertology._page import filled
 from bertology.errors import BertologyError
@@ -532,12 +533,6 @@ def brief(name: str | None) -> str:
 def without_folders(reading: str) -> str:
     """A readout configuration in words, its files by their last part: ``masked_lm.v1, vocabulary words.txt``."""
     return re.sub(r"(?<= )\S*/(?=\S)", "", reading)
-
-
-def shortened(text: str, most: int) -> str:
-    """A text of at most ``most`` letters, cut in its middle: beginnings and ends tell names apart."""
-    half = (most - 1) // 2
-    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 def apart(described: Sequence[Sequence[str]]) -> list[str]:

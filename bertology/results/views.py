@@ -107,6 +107,10 @@ class LayerTable:
     """A row of the table, for what all of them share: model, corpus, readout, direction of the metric, counts."""
     rows: Sequence[ResultRow]
     """All rows of the layers, those of controls and random weights included."""
+    groups: Sequence[ResultRow]
+    """The same of groups of items."""
+    beside: Sequence[ResultRow]
+    """All rows of baselines, those of groups included."""
     n_seeds: int
     one_of_several: bool
     """Whether the same task, on the same data, was read off the same model in other ways too."""
@@ -188,20 +192,21 @@ def layer_tables(
     """
     refuse_mixtures(rows)
     question = ("task", "corpus", "split")
-    whole = [row for row in rows if row.group is None and row.head is None]
-    baselines = grouped([row for row in whole if row.is_baseline], *question)
-    of_layers = [row for row in whole if row.layer is not None and not row.is_baseline]
-    tables = grouped(of_layers, *question, "model", "pooling", "reading")
+    same = (*question, "model", "pooling", "reading")
+    scores = [row for row in rows if row.head is None]
+    baselines = grouped([row for row in scores if row.is_baseline], *question)
+    of_layers = [row for row in scores if row.layer is not None and not row.is_baseline]
+    tables = grouped([row for row in of_layers if row.group is None], *same)
+    groups = grouped([row for row in of_layers if row.group is not None], *same)
     times = Counter([key[:-1] for key in tables])
     # Readings of one question stand where the first of them does.
     questions = list(times)
     ordered = sorted(tables, key=lambda key: (questions.index(key[:-1]), natural_order(str(key[-1]))))
-    return tuple(
-        [
-            _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, is_one=times[key[:-1]] == 1)
-            for key in ordered
-        ]
-    )
+    found = []
+    for key in ordered:
+        parts = tables[key], groups.get(key, ()), baselines.get(key[:3], ())
+        found.append(_layer_table(*parts, comparisons, metric, is_one=times[key[:-1]] == 1))
+    return tuple(found)
 
 
 def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRow, ...]:
@@ -240,6 +245,7 @@ def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
 
 def _layer_table(
     rows: Sequence[ResultRow],
+    groups: Sequence[ResultRow],
     of_question: Sequence[ResultRow],
     comparisons: Sequence[ComparisonRow],
     wanted: str | None,
@@ -281,13 +287,16 @@ def _layer_table(
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
         more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
         lines.append(LayerLine(layer, scores, spread, *more))
+    beside = own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
     return LayerTable(
         task=about.task,
         metric=main,
         lines=tuple(lines),
-        baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
+        baselines=_baselines([row for row in beside if row.group is None], main, second),
         about=about,
         rows=rows,
+        groups=groups,
+        beside=beside,
         n_seeds=len({row.seed for row in own}),
         one_of_several=not is_one,
         compared=bool(best),
@@ -519,54 +528,31 @@ def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTab
 UNITS_NOTE = Note("units", "fractions in percent; bits and other numbers unscaled")
 
 
-def group_rows(
-    rows: Sequence[ResultRow], table: LayerTable, *, statistics: bool = False
-) -> tuple[dict[str, list[ResultRow]], list[ResultRow]]:
-    """The rows of each group of items behind a table, in order of first appearance, and those of its baselines.
+def group_rows(table: LayerTable, *, statistics: bool = False) -> dict[str, list[ResultRow]]:
+    """The rows of each group of items behind a table, in order of first appearance.
 
     Or of all ``statistics`` behind a table that is about the vectors themselves and has more than it shows.
     """
-    about, column = table.about, "metric" if statistics else "group"
+    about, rows = table.about, table.rows if statistics else table.groups
     if statistics and not about.is_statistic:
-        return {}, []
-    question = ("task", "corpus", "split")
-    same = (*question, "corpus_fingerprint", "model", "init", "pooling")
-    of_task = [
-        row
-        for row in rows
-        if (row.group is None) == statistics
-        and (row.metric == table.metric) != statistics
-        and all(getattr(row, name) == getattr(about, name) for name in question)
-    ]
-    own = [
-        row
-        for row in of_task
-        if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
-        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == about.reading
-    ]  # fmt: skip
-    baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, about.param("settings", {}))
-    by_name, ranks = grouped(own, column), CONTROLS.index
-    names = list(by_name) if statistics else group_names(own)
-    known = sorted([row for row in baselines if row.value is not None], key=lambda row: ranks(row.control))
-    return {name: by_name[name] for name in names}, known
+        return {}
+    own = [row for row in rows if (row.init, row.control, row.status) == (about.init, ITSELF, "ok")]
+    own = [row for row in own if (row.metric == table.metric) != statistics]
+    by_name = grouped(own, "metric" if statistics else "group")
+    return {name: by_name[name] for name in (by_name if statistics else group_names(own))}
 
 
-def group_tables(
-    rows: Sequence[ResultRow], tables: Sequence[LayerTable], *, statistics: bool = False
-) -> tuple[Table, ...]:
+def group_tables(tables: Sequence[LayerTable], *, statistics: bool = False) -> tuple[Table, ...]:
     """Groups by layers of those tables whose items are in several groups, or all ``statistics``: :func:`group_rows`."""
-    by_question = grouped([row for row in rows if (row.group is None) == statistics], "task", "corpus", "split")
     found = []
     for table in tables:
-        about, layers = table.about, [line.layer for line in table.lines]
-        of_task = by_question.get((about.task, about.corpus, about.split))
-        if not of_task or (statistics and not about.is_statistic):
-            continue
-        by_name, baselines = group_rows(of_task, table, statistics=statistics)
+        by_name, about = group_rows(table, statistics=statistics), table.about
         if not by_name:
             continue
-        beside = {(row.metric if statistics else row.group, row.note[0]): row.score for row in baselines}
-        labels = [label for label in baseline_labels([table]) if any((name, label) in beside for name in by_name)]
+        layers = [line.layer for line in table.lines]
+        keys = {name: (None, name) if statistics else (name, table.metric) for name in by_name}
+        beside = {(row.group, row.metric, row.note[0]): row.score for row in table.beside if row.value is not None}
+        labels = [label for label in baseline_labels([table]) if any((*of, label) in beside for of in keys.values())]
         chances = {name: of[0].chances.get(str(of[0].group)) for name, of in by_name.items()}
         chances = chances if len(set(chances.values())) > 1 else {}
         skips = any(of[0].n_skipped for of in by_name.values())
@@ -577,7 +563,7 @@ def group_tables(
             if chances:
                 line.append(NOTHING if (chance := chances[name]) is None else score_cell(Score(chance), ""))
             by_layer = {row.layer: row.score for row in of if row.value is not None}
-            line += [*(beside.get((name, label)) for label in labels), *map(by_layer.get, layers)]
+            line += [*(beside.get((*keys[name], label)) for label in labels), *map(by_layer.get, layers)]
             lines[metric_title(name) if statistics else name] = line
         interval = Note(INTERVAL, f"[ ] 95 %, of layer {layers[-1]}")
         metrics = dict(zip(lines, by_name if statistics else [table.metric] * len(lines), strict=True))
@@ -651,6 +637,7 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
     controls = sorted(notes, key=CONTROLS.index)
     with_random = init != "random" and any(("random", *key[1:]) in test for key in keys)
     best, behind, scores = dict[str, list[Any]](), dict[str, ResultRow](), dict[str, dict[str, Score]]()
+    starred = list[tuple[str, int]]()
     for key in keys:
         fresh = "random", *key[1:]
         ordered = _from_best(test[key], dev.get(key, ()))
@@ -659,16 +646,13 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
         name = str(key[2]) if metric else metric_title(key[1])
         scores[name] = {str(row.head): row.score for row in sorted(ordered, key=lambda row: head_place(str(row.head)))}
         mean = Score(float(np.mean([score.value for score in scores[name].values()])))
-        best[name] = [n_items[key], str(ordered[0].head), ordered[0].score, NOTHING, mean]
+        others = [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
+        first = behind[name] = ordered[0]
+        best[name] = [n_items[key], str(first.head), first.score, NOTHING, mean, *others]
         for row in ordered[1:2]:
             best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
-        best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
-        behind[name] = ordered[0]
-    starred = set[tuple[str, int]]()
-    for name, row in behind.items():
-        others = [other for other in best[name][5:] if other]
-        better = (row.score.is_better_than(other, higher_is_better=row.higher_is_better) for other in others)
-        starred |= {(name, 2)} if None not in (row.ci_low, row.ci_high) and others and all(better) else set()
+        better = [first.score.is_better_than(one, higher_is_better=first.higher_is_better) for one in others if one]
+        starred += [(name, 2)] if None not in (first.ci_low, first.ci_high) and better and all(better) else []
     on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
     labels, where = [notes[control][0] for control in controls], chosen_on or about.split
     told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
@@ -739,14 +723,8 @@ def _head_data(about: ResultRow) -> Iterator[Note]:
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
     """Heads from the best to the worst by what they are chosen by; of equals the first in the model."""
-    chosen_by = {row.head: row.value for row in on_dev or heads}
-
-    def place(row: ResultRow) -> tuple[float, tuple[int, ...]]:
-        value = chosen_by.get(row.head)
-        value = -np.inf if value is None else value
-        return (-value if row.higher_is_better else value), head_place(str(row.head))
-
-    return sorted(heads, key=place)
+    chosen_by = {row.head: -row.score.value if row.higher_is_better else row.score.value for row in on_dev or heads}
+    return sorted(heads, key=lambda row: (chosen_by.get(row.head, np.inf), head_place(str(row.head))))
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:

@@ -304,8 +304,9 @@ def _portable(error: Exception) -> Exception:
 def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> engines.Outcomes:
     """The engine that gives units to the workers of a pool."""
     run, cache = context.run.absolute(), cache_folder().absolute()
-    with _marked(run / "locks", cache) as token, engines.Sender(run) as sender, pool.explained():
+    with _marked(run / "locks", cache) as token, temporary_folder(run, "corpora") as corpora, pool.explained():
         shared = WorkerContext(Context(run, context.device, context.wait), cache, token)
+        sender = engines.Sender(corpora)
 
         def submit(about: Any, function: Callable[..., Any], *args: Any, needs_gpu: bool = True) -> Future:
             return pool.submit(about, on_worker, function, shared, *args, on_gpu=needs_gpu and context.device != "cpu")

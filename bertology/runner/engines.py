@@ -460,23 +460,13 @@ Sent = tuple[Unit, Path]  # a unit as it is sent to another process, without its
 
 
 class Sender:
-    """Makes units ready for other processes, each corpus serialised once however many models read it.
+    """Makes units ready for other processes, each corpus put into a folder once however many models read it."""
 
-    Corpora are in a folder of the run while in the ``with`` block.
-    """
-
-    def __init__(self, run: Path) -> None:
-        self._run, self._stack, self._folder = run, contextlib.ExitStack(), Path()
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
         # What is known by its id is kept, so that no other can come to have that id.
         self._files: dict[tuple[int, ...], tuple[Splits, Path]] = {}
         self._light: dict[int, tuple[Plan, Plan]] = {}
-
-    def __enter__(self) -> Sender:
-        self._folder = self._stack.enter_context(_files.temporary_folder(self._run, "corpora")).absolute()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def send(self, unit: Unit) -> Sent:
         """A unit without a sentence in it, to be sent many times; :func:`received` makes it whole."""
@@ -585,7 +575,8 @@ def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outco
     """Units side by side in processes of this machine."""
     from joblib import Parallel, delayed
 
-    with Sender(context.run) as sender, _explained_ends():
+    with _files.temporary_folder(context.run, "corpora") as folder, _explained_ends():
+        sender = Sender(folder)
         for portion in portions(units):
             loads = together((yield from _with_vectors(portion, context)))
             if len(loads) < 2:

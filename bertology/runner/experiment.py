@@ -10,10 +10,7 @@ from bertology import _settings
 from bertology._files import exists, real_path
 from bertology.errors import BertologyError, NameNotFoundError, cut_path, quoted
 from bertology.families.contract import check_controls
-from bertology.families.request import (
-    Experiment,
-    ModelSettings,
-)
+from bertology.families.request import Experiment, ModelSettings
 
 __all__ = ["Experiment", "ModelSettings", "load_experiment"]
 

@@ -461,7 +461,7 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    by_name, _ = views.group_rows(entry.run.results.rows, entry.table)
+    by_name = views.group_rows(entry.table)
     groups = []
     for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
         first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
@@ -544,13 +544,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     several = len({of.row.model for of in heads.values()}) > 1
     columns = {column: question.label for column, question, _ in entries}
     columns |= {column: f"{of.task} · {of.row.model}" if several else of.task for column, of in heads.items()}
-    shown = {
-        name
-        for *_, entry in entries
-        for line in entry.table.lines
-        for name, one in line.scores.items()
-        if one is not None
-    }
+    shown = {name for *_, entry in entries for name in entry.table.shown}
     scores = {
         column.script or name: column.title or f"{name} metric"
         for name, column in LAYER_COLUMNS.items()

@@ -199,11 +199,11 @@ def test_a_unit_travels_without_its_sentences(trial: Trial, tmp_path: Path) -> N
     from bertology.runner.engines import Sender, received
     from bertology.runner.plan import resolve_work
 
-    with Sender(tmp_path) as sender:
-        for unit in resolve_work(load_experiment(trial[0])).units:
-            sent, file = pickle.loads(pickle.dumps(sender.send(unit)))
-            assert len(pickle.dumps(sent)) < 6_000 < file.stat().st_size
-            back = received((sent, file))
-            assert back.key == unit.key
-            assert back.plan.pair.splits.test.fingerprint == unit.plan.pair.splits.test.fingerprint
-        assert len(list(file.parent.iterdir())) == 1  # both models read the same corpus
+    sender = Sender(tmp_path)
+    for unit in resolve_work(load_experiment(trial[0])).units:
+        sent, file = pickle.loads(pickle.dumps(sender.send(unit)))
+        assert len(pickle.dumps(sent)) < 6_000 < file.stat().st_size
+        back = received((sent, file))
+        assert back.key == unit.key
+        assert back.plan.pair.splits.test.fingerprint == unit.plan.pair.splits.test.fingerprint
+    assert len(list(file.parent.iterdir())) == 1  # both models read the same corpus
