@@ -93,7 +93,6 @@ class ModelComparison:
 
     @property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """The tables that were measured, by their names."""
         frames = {"sizes": self.sizes, "retained": self.retained, "heads": self.heads}
         return {name: frame for name, frame in frames.items() if frame is not None}
 

@@ -116,20 +116,6 @@ def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lists.items() if value is not None)
 
 
-def _card(made: Compressed) -> bytes:
-    """The model card: what was done to which model, and its size."""
-    record = made.record
-    body = [
-        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
-        "",
-        made.to_markdown(),
-        "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
-        "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
-        f"takes. Details are in `{RECORD.name}`.",
-    ]
-    return model_card(f"{record.model}, compressed", body)
-
-
 def read_compressed(path: str | Path) -> Compressed:
     """The compressed model in a folder, as :func:`compress` returned it; BertologyError where there is none."""
     folder = given_path(path)
@@ -281,7 +267,15 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
         storage=opened.stored(),
         versions=versions("torch", "transformers"),
     )
-    RECORD.write(folder, record, {CARD: _card(Compressed(folder, record))})
+    body = [
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
+        "",
+        Compressed(folder, record).to_markdown(),
+        "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
+        "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
+        f"takes. Details are in `{RECORD.name}`.",
+    ]
+    RECORD.write(folder, record, {CARD: model_card(f"{record.model}, compressed", body)})
     return record
 
 
