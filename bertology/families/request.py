@@ -478,6 +478,11 @@ class Experiment(Settings):
         """Draws of random weights."""
         return 1 if self.random_draws == "auto" else self.random_draws
 
+    @property
+    def runs_control_tasks(self) -> bool:
+        """Whether readouts are fitted to control tasks as well."""
+        return "control_task" in self.controls
+
     def settings_of(self, task: str) -> TaskSettings | None:
         """The settings of a task, by its title or registered name."""
         from bertology.probing import get_probe

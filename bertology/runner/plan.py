@@ -553,7 +553,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
             probe = get_probe(of.name)
             if _is_run(experiment, settings, probe, init):
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
-                has_control_task = init == settings.init and "control_task" in experiment.controls
+                has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
                 for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
                     places.append(Place(model, corpus, init, task, config, weight))
