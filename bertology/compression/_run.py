@@ -26,7 +26,7 @@ from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.compression._methods import METHODS, CompressedModel, Method, Storage
 from bertology.corpora import Texts
-from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 from bertology.encoders.loading import load_whole
 from bertology.errors import BertologyError, ModelError
@@ -168,8 +168,15 @@ def compress(
     source = resolve_model(model_name(model))
     folder = given_path(out)
     shown = can_show() if progress is None else progress
-    if (done := _finished(folder, source, methods)) is not None:
-        return done
+    if folder.is_file():
+        raise BertologyError(f"{folder} is a file: give a folder to write")
+    if folder.is_dir() and {path.name for path in folder.iterdir()} - {_TRAINING}:
+        if RECORD.is_in(folder):
+            record, asked = RECORD.read(folder), [_plain(one) for one in methods]
+            done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
+            if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
+                return Compressed(folder, record, is_found=True)
+        raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
     with explained_write_errors(folder, remedy=_REMEDY):
         folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
@@ -224,20 +231,6 @@ def _plain(method: Method) -> dict[str, Any]:
     """A method and its settings in values of JSON; a corpus by the end of its path."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(method)))  # type: ignore[call-overload]
     return {"method": method.name, **{k: folder_name(v) if k == "corpus" else v for k, v in found.items()}}
-
-
-def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> Compressed | None:
-    """The model in a folder where it is the one that is asked for; None where the folder is free."""
-    if folder.is_file():
-        raise BertologyError(f"{folder} is a file: give a folder to write")
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} - {_TRAINING}:
-        return None
-    if RECORD.is_in(folder):
-        record, asked = RECORD.read(folder), [_plain(one) for one in methods]
-        done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
-        if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
-            return Compressed(folder, record, is_found=True)
-    raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
 
 
 def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], size_before: int) -> Record:
