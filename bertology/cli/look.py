@@ -250,7 +250,7 @@ def attention(
     # None for all layers, so that heads alone can choose them.
     depth = min(encoder.n_layers for encoder in encoders)
     chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)
-    settings["heads"] = head or settings["heads"]
+    settings["heads"] = settings["heads"] if head is None else head
     page = view(parsed or list(texts or ()), model=encoders, layers=chosen, **settings)
     if head is None:
         page.save(path)
@@ -411,7 +411,8 @@ def attribute(
     import bertology
     from bertology._page import is_page
 
-    settings["layers"] = settings["layers"] or ("all" if is_page(out) else None)
+    if settings["layers"] is None and is_page(out):
+        settings["layers"] = "all"
     found = bertology.attribute(text, **settings)
     print_found(format, [str(found)], lambda: found.to_pandas().drop(columns="question"))
     save_found(found, out, what="scores")
