@@ -16,7 +16,7 @@ from bertology._names import name_not_found, short_names
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.comparison.findings import head_changes, null_findings, retained, verdicts
 from bertology.comparison.models import restorable_task, size_and_speed
-from bertology.corpora import Corpus, kept_name, load_corpus
+from bertology.corpora import kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models
 from bertology.families.request import CorpusSettings, parse_names
@@ -93,7 +93,6 @@ class ModelComparison:
 
     @property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """The tables that were measured, by their names."""
         frames = {"sizes": self.sizes, "retained": self.retained, "heads": self.heads}
         return {name: frame for name, frame in frames.items() if frame is not None}
 
@@ -229,7 +228,17 @@ def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, setti
     shared = {key: settings.pop(key) for key in list(settings) if key in Experiment.model_fields}
     for key in ("layers", "controls"):
         shared[key] = shared[key] if isinstance(shared[key], str) else list(shared[key])
-    corpora = _corpora(corpus if isinstance(corpus, tuple) else (corpus,), of_corpus)
+    columns, corpora = of_corpus.pop("columns", None), list[dict[str, Any]]()
+    for one in corpus if isinstance(corpus, tuple) else (corpus,):
+        if isinstance(one, str | Path):
+            corpora.append({"name": str(one), **of_corpus, **({} if columns is None else {"columns": columns})})
+        else:
+            corpora.append({"name": kept_name(load_corpus(one, columns=columns)), **of_corpus})
+    if not corpora:
+        raise CorpusError("compare: give a corpus")
+    short, last = short_names(one["name"] for one in corpora), [PurePath(one["name"]).name for one in corpora]
+    for one, name in zip(corpora, last, strict=True):  # folders of one name by as much of paths as tells them apart
+        one |= {"id": short[one["name"]]} if last.count(name) > 1 else {}
     (name, first), *others = titles.items()
     models: list[dict[str, Any]] = [{"name": name, "id": first, **settings}]
     models += [{"name": name, "id": title, "reference": first, **settings} for name, title in others]
@@ -240,24 +249,6 @@ def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, setti
     outputs: dict[str, Any] = {"plots": []}
     plain = {"name": "comparison", "models": models, "corpora": corpora, "tasks": asked, "outputs": outputs, **shared}
     return experiment_of(plain, where="compare")
-
-
-def _corpora(corpora: Sequence[Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Corpora as an experiment has them; folders of one name by as much of their paths as tells them apart."""
-    if not corpora:
-        raise CorpusError("compare: give a corpus")
-    columns = settings.pop("columns", None)
-    found: list[dict[str, Any]] = []
-    for corpus in corpora:
-        of_it, data = dict(settings), corpus
-        if isinstance(corpus, str | Path):
-            of_it |= {} if columns is None else {"columns": columns}
-        else:
-            data = load_corpus(corpus, columns=columns)
-        found.append({"name": kept_name(data) if isinstance(data, Corpus) else str(data), **of_it})
-    titles, last = short_names(one["name"] for one in found), [PurePath(one["name"]).name for one in found]
-    doubled = [last.count(name) > 1 for name in last]
-    return [{**one, "id": titles[one["name"]]} if again else one for one, again in zip(found, doubled, strict=True)]
 
 
 def _measures(

@@ -124,8 +124,21 @@ def parse(
     weights: dict[str, Any] = {"init": model.init, "seed": 0 if model.init == "pretrained" else model.init_seed}
     layers = None if request.layer is None else parse_layers(str(request.layer), model_shape(source).n_layers)
     fingerprint = model_fingerprint(source, **weights)
-    if request.probe is None:
-        probe = _fitted(request, progress)
+    if request.probe is None:  # that of a layer, or of the layer that is best on dev, fitted now unless it was before
+        asked = ProbeRequest(
+            tasks=_TASK,
+            layers="all" if request.layer is None else str(request.layer),
+            controls="none",
+            readout=None if request.rank is None else {"settings": {"rank": request.rank}},
+            model=request.model or _POCKET,
+            corpus=request.corpus or _POCKET,
+            pooling=request.pooling or "mean",
+            **{name: getattr(request, name) for name in ("columns", "device", "revision", "trust_remote_code")},
+        )
+        plan = make_plan(asked)
+        losses = _dev_losses(run_probes(asked, corpus=plan.pair.corpus, progress=progress))
+        cell = min(losses, key=lambda cell: losses[cell])
+        probe = TreeProbe.load(cache_folder() / "runs" / plan.run_id / KEPT / cell)
     else:  # the treebank is not needed, and need not be there
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
@@ -178,23 +191,6 @@ def _model(request: ParseRequest) -> ModelSettings:
         models = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
         named = [ModelSettings(name=one) for one in models]
     return request.only(named, "--model") if named else ModelSettings(name=name or _POCKET, revision=request.revision)
-
-
-def _fitted(request: ParseRequest, progress: Callable[[str], Progress]) -> TreeProbe:
-    """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
-    asked = ProbeRequest(
-        tasks=_TASK,
-        layers="all" if request.layer is None else str(request.layer),
-        controls="none",
-        readout=None if request.rank is None else {"settings": {"rank": request.rank}},
-        model=request.model or _POCKET,
-        corpus=request.corpus or _POCKET,
-        pooling=request.pooling or "mean",
-        **{name: getattr(request, name) for name in ("columns", "device", "revision", "trust_remote_code")},
-    )
-    plan = make_plan(asked)
-    losses = _dev_losses(run_probes(asked, corpus=plan.pair.corpus, progress=progress))
-    return TreeProbe.load(cache_folder() / "runs" / plan.run_id / KEPT / min(losses, key=lambda cell: losses[cell]))
 
 
 def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreeProbe:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
@@ -87,25 +86,19 @@ class Contextuality(GeometryProbe):
         tags = text.layers["upos"].codes[words] if "upos" in text.layers else None
         names = text.layers["upos"].values if tags is not None else ()
         documents = text.document_of_sentence[of_sentence] if self.clusters == "documents" else None
-        sample = replace(sample, groups=_groups(sample, tags, names))
+        counts, groups = sample.counts, {}
+        for least, most in _BANDS:
+            name = f"{least}–{most} sentences" if most else f"{least} sentences or more"
+            groups[name] = (counts >= least) & (counts <= (most or counts.max()))
+        if tags is not None:
+            shares = np.zeros((len(counts), len(names) + 1))
+            np.add.at(shares, (np.repeat(np.arange(len(counts)), counts), tags[sample.places]), 1.0)
+            shares = shares[:, :-1] / counts[:, None]  # the last is what has no tag
+            groups["one tag"] = (shares >= _SECOND_TAG).sum(axis=1) == 1
+            groups["several tags"] = (shares >= _SECOND_TAG).sum(axis=1) > 1
+            groups |= {name: shares.argmax(axis=1) == code for code, name in enumerate(names)}
+        sample = replace(sample, groups={name: which for name, which in groups.items() if which.sum() > 1})
         return TextStatistics(of_sentence, sample, tags, documents).measure(vectors["test"])
-
-
-def _groups(sample: WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:
-    """Types by frequency, and where there are tags by their most frequent one and by whether they have several."""
-    counts = sample.counts
-    groups = {}
-    for least, most in _BANDS:
-        name = f"{least}–{most} sentences" if most else f"{least} sentences or more"
-        groups[name] = (counts >= least) & (counts <= (most or counts.max()))
-    if tags is not None:
-        shares = np.zeros((len(counts), len(names) + 1))
-        np.add.at(shares, (np.repeat(np.arange(len(counts)), counts), tags[sample.places]), 1.0)
-        shares = shares[:, :-1] / counts[:, None]  # the last is what has no tag
-        groups["one tag"] = (shares >= _SECOND_TAG).sum(axis=1) == 1
-        groups["several tags"] = (shares >= _SECOND_TAG).sum(axis=1) > 1
-        groups |= {name: shares.argmax(axis=1) == code for code, name in enumerate(names)}
-    return {name: which for name, which in groups.items() if which.sum() > 1}
 
 
 PROBE = Contextuality()

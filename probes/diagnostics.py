@@ -14,7 +14,7 @@ On ``pocket`` the pocket world gives facts and their negations, and verbs whose 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -39,28 +39,24 @@ _Found = Iterable[ClozeItem | LeftOut]
 
 
 def _cprag(sets: Diagnostics) -> _Found:
-    """The expected word against that of its own and that of another category; the last sentence alone is blind."""
-    for row, cluster in zip(sets[_CPRAG], _sharing_words(sets[_CPRAG]), strict=True):
-        answer, *rivals = (row[name] for name in _CANDIDATES)
-        blind, group = f"{row['context_s2']} {{mask}}.", f"{row['constraint']} constraint"
-        text = f"{row['context_s1']} {blind}"
-        yield ClozeItem(row["item"], cluster, group, text, answer, rivals=tuple(rivals), blind=blind)
+    """The expected word against that of its own and that of another category; the last sentence alone is blind.
 
-
-def _sharing_words(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """A cluster for each item: those that ask about one word, directly or by others between them, are one draw.
-
-    In this set what is expected of one item is what is wrong in the next (*chess*, *monopoly*, *football*).
+    Items that ask about one word, directly or by others between them, are one draw, and so a cluster: in this set what
+    is expected of one item is what is wrong in the next (*chess*, *monopoly*, *football*).
     """
     found: list[tuple[set[str], list[int]]] = []
-    for place, row in enumerate(rows):
+    for place, row in enumerate(sets[_CPRAG]):
         words, places = {row[name] for name in _CANDIDATES}, [place]
         for other in [other for other in found if other[0] & words]:
             found.remove(other)
             words, places = words | other[0], other[1] + places
         found.append((words, places))
-    cluster = {place: rows[min(places)]["item"] for _, places in found for place in places}
-    return [cluster[place] for place in range(len(rows))]
+    cluster = {place: sets[_CPRAG][min(places)]["item"] for _, places in found for place in places}
+    for place, row in enumerate(sets[_CPRAG]):
+        answer, *rivals = (row[name] for name in _CANDIDATES)
+        blind, group = f"{row['context_s2']} {{mask}}.", f"{row['constraint']} constraint"
+        text = f"{row['context_s1']} {blind}"
+        yield ClozeItem(row["item"], cluster[place], group, text, answer, rivals=tuple(rivals), blind=blind)
 
 
 def _role(sets: Diagnostics) -> _Found:

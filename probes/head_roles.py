@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.attention.arcs.questions import Arcs, dependency_arcs
 from bertology.attention.probes import ArcProbe
@@ -63,14 +62,29 @@ class Roles(ArcProbe):
     baselines = (OFFSET,)
 
     def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
-        """Neighbours, which no offset is compared with, as they are one; relations; and rare words."""
+        """Neighbours, which no offset is compared with, as they are one; relations; and rare words.
+
+        Every word of a sentence of several is joined to the rarest of its sentence, itself too, or to all that are as
+        rare. Forms are counted, whatever their case.
+        """
         scored, words = scored_words(sentences), np.arange(sentences.n_words)[1:]
         after = words[np.diff(sentences.sentence_of_word) == 0]
         neighbours = Arcs.of([("previous", after, after - 1), ("next", after - 1, after)])
+        counted, often = load_corpus(self.frequencies)["train"] if self.frequencies else sentences, Counter[str]()
+        for form, times in zip(counted.forms.values, np.bincount(counted.forms.codes).tolist(), strict=True):
+            often[form.casefold()] += times
+        of_word = np.array([often[form.casefold()] for form in sentences.forms.values])[sentences.forms.codes]
+        asked, found = [words[:0]], [words[:0]]
+        for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
+            if last - first > 1:
+                own = of_word[first:last]
+                rarest = first + np.flatnonzero(own == own.min())
+                asked.append(np.repeat(np.arange(first, last), len(rarest)))
+                found.append(np.tile(rarest, last - first))
         return [
             *([neighbours] if use == "heads" else []),
             dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
-            Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
+            Arcs.of([(RAREST, np.concatenate(asked), np.concatenate(found))]),
         ]
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
@@ -104,26 +118,6 @@ class Roles(ArcProbe):
                 own = {name: float(values[place, head]) for name, values in shares.items()}
                 roles[f"L{layer}H{head + 1}"] = self.named(own, beside)
         return {head: own for head, own in roles.items() if own}
-
-
-def _rarest_words(sentences: Sentences, *, frequencies: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every word of a sentence joined to the rarest of its sentence, itself too; of several as rare to all of them.
-    Forms are counted, whatever their case, in the train split of the corpus ``frequencies``, or in the text itself.
-    Sentences of one word are left out."""
-    counted = load_corpus(frequencies)["train"] if frequencies else sentences
-    often: Counter[str] = Counter()
-    for form, times in zip(counted.forms.values, np.bincount(counted.forms.codes).tolist(), strict=True):
-        often[form.casefold()] += times
-    of_word = np.array([often[form.casefold()] for form in sentences.forms.values])[sentences.forms.codes]
-    pairs = []
-    for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
-        if last - first > 1:
-            own = of_word[first:last]
-            rarest = first + np.flatnonzero(own == own.min())
-            pairs.append((np.repeat(np.arange(first, last), len(rarest)), np.tile(rarest, last - first)))
-    if not pairs:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    return np.concatenate([asked for asked, _ in pairs]), np.concatenate([found for _, found in pairs])
 
 
 PROBE = Roles()

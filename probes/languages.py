@@ -60,7 +60,6 @@ class _OfSentences(GeometryProbe):
         return TextItems(words, GeometryCounts(len(items), n_classes=len(items.names), skipped=skipped), items)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
-        """Scores by layer."""
         cls, test = vectors.get("cls:test"), sentences["test"]
         if cls is None:
             return self._statistics(vectors["test"], items.data)

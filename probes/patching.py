@@ -118,7 +118,7 @@ class Patching(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by frame; of the parts of a block from layer 1 on."""
-        from bertology.causal.patching import known_pairs
+        from bertology.causal.patching import NoOtherTextError, known_pairs
 
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
@@ -147,22 +147,16 @@ class Patching(CausalProbe):
             for metric, of_pair in (("fall_nats", sensitive.falls), ("rise_nats", sensitive.rises)):
                 sums = np.array([[of_pair[number] for number in kept]] * len(chosen))
                 yield cluster_sums(metric, found.layers, sums, None, found.clusters)
-        if self.site == "hidden_state":
-            yield from self._of_further_sources(encoder, [pairs[number] for number in kept], chosen, cause)
-
-    def _of_further_sources(
-        self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], cause: str
-    ) -> Iterator[LayerSums]:
-        """Effects of states taken from other texts than the second one of each pair."""
-        from bertology.causal.patching import NoOtherTextError
-
-        maps: dict[str, causal.PatchingMap] = {}
+        if self.site != "hidden_state":
+            return
+        # States are taken from other texts than the second one of each pair as well.
+        read, maps = [pairs[number] for number in kept], dict[str, causal.PatchingMap]()
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
             with suppress(NoOtherTextError):
-                maps[source] = self._patched(encoder, pairs, layers, source)
+                maps[source] = self._patched(encoder, read, chosen, source)
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
             yield share_sums("moved_accuracy", [moved], cause)

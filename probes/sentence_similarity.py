@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations.layers import Floats32, span_means, unit_vectors
-from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
@@ -60,7 +59,25 @@ class SentenceSimilarity(GeometryProbe):
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """Pairs of neighbouring sentences with a score, and the words of those that are read."""
-        pairs, scores = _pairs(sentences["test"], self.column)
+        text, column, found, judged = sentences["test"], self.column, list[tuple[int, int]](), list[float]()
+        names, stems = text.target_layers, [text.id(number).rpartition("/") for number in range(len(text))]
+        firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
+        if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
+            due = "pairs of texts with a number each, read apart (apart:CORPUS), or shared_roles:TREEBANK"
+            raise CorpusError(f"no pair of sentences in it; give {due}")
+        if column not in names and (column or len(names) != 1):
+            raise CorpusError(f"no label {quoted(column)}; name the one with scores as column, of {listed(names)}")
+        labels = dict(text.targets(column or names[0]))
+        for first in filter(labels.__contains__, firsts):
+            label = str(labels[first][0].label)
+            try:
+                judged.append(float(label))
+            except ValueError:
+                raise CorpusError(f"pair {quoted(stems[first][0])}: label {quoted(label)} is no number") from None
+            found.append((first, first + 1))
+        if not np.isfinite(judged).all() or len(set(judged)) < 2:
+            raise CorpusError("the scores of pairs are all the same, or not finite: there is nothing to correlate with")
+        pairs, scores = np.array(found, dtype=np.int64), np.array(judged)
         if words is None:
             drawn = np.random.default_rng(0).permutation
             chosen = {split: drawn(len(text))[: self.most_sentences] for split, text in sentences.items()}
@@ -142,28 +159,6 @@ class Whitened(SentenceSimilarity):
         kept = np.flatnonzero(variances > least)[::-1][: self.dimensions or None]
         whitening = directions[:, kept] / np.sqrt(variances[kept])
         return np.asarray((by_split["test"] - mean) @ whitening, dtype=np.float32)
-
-
-def _pairs(text: Sentences, column: str) -> tuple[Integers, NDArray[np.float64]]:
-    """``[pair, 2]`` numbers of the two sentences of each pair in a split of ``apart:CORPUS``, and ``[pair]`` scores."""
-    names, stems = text.target_layers, [text.id(number).rpartition("/") for number in range(len(text))]
-    firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
-    if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
-        due = "pairs of texts with a number each, read apart (apart:CORPUS), or shared_roles:TREEBANK"
-        raise CorpusError(f"no pair of sentences in it; give {due}")
-    if column not in names and (column or len(names) != 1):
-        raise CorpusError(f"no label {quoted(column)}; name the one with scores as column, of {listed(names)}")
-    found, pairs, scores = dict(text.targets(column or names[0])), list[tuple[int, int]](), list[float]()
-    for first in filter(found.__contains__, firsts):
-        label = str(found[first][0].label)
-        try:
-            scores.append(float(label))
-        except ValueError:
-            raise CorpusError(f"pair {quoted(stems[first][0])}: label {quoted(label)} is no number") from None
-        pairs.append((first, first + 1))
-    if not np.isfinite(scores).all() or len(set(scores)) < 2:
-        raise CorpusError("the scores of pairs are all the same, or not finite: there is nothing to correlate with")
-    return np.array(pairs, dtype=np.int64), np.array(scores)
 
 
 PROBE = ProbeFamily.among([Whitened()], argument="change of vectors", default=SentenceSimilarity())

@@ -27,7 +27,13 @@ _END_S = 5.0
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     is_heard = sys.stdout is not None
-    _open_streams()
+    # Streams that are closed are given to /dev/null, so that no file that is opened takes their numbers.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as the process
     try:
         if not is_heard:
             raise BertologyError("standard output is closed: redirect it to a file, or to /dev/null")
@@ -50,16 +56,6 @@ def main() -> None:
     if status in (_INTERRUPTED, _TERMINATED):
         print(_STOPPED, file=sys.stderr)
     sys.exit(status)
-
-
-def _open_streams() -> None:
-    """Give standard streams that are closed to /dev/null, so that no file that is opened takes their numbers."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        os.set_inheritable(number, True)
-    os.close(number)
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as the process
 
 
 class _Terminated(BaseException):

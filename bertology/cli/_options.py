@@ -92,7 +92,7 @@ class Command:
     page: str
     """The page of the documentation that explains it."""
     examples: tuple[str, ...]
-    settings: Sequence[str]
+    settings: str
     """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described."""
     of: Mapping[str, str]
     """Further options by the function whose parameters they are, or the class whose fields they are, ``module:name``,
@@ -112,14 +112,20 @@ class Command:
         signature = inspect.signature(self.function, eval_str=True)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         n_first = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own) + 1  # settings follow the first option
-        options, flags = list[inspect.Parameter](), {one: extra.get("flags", "") for one, extra in _OPTIONS.items()}
-        for setting in self.settings:
-            options.append(self._option(setting, *_of_setting(setting), flags=flags.get(setting, "")))
-        for path, names in self.of.items():
-            known = _parameters(path)
-            for one, _, other in (written.partition("=") for written in names.split()):
-                extra = {**_OPTIONS.get(one, {}), "flags": other or flags.get(one, "")}
-                options.append(self._option(one, *known[one], **extra))
+        options = list[inspect.Parameter]()
+        for path, names in {"": self.settings, **self.of}.items():
+            known = _parameters(path) if path else {}
+            for one, _, flags in (written.partition("=") for written in names.split()):
+                kind, default, text = known[one] if path else _of_setting(one)
+                if one in self.changed:
+                    changed = self.changed[one]
+                    default, text = changed if isinstance(changed, tuple) else (changed, text)
+                extra = {**_OPTIONS.get(one, {})}
+                usual = extra.pop("flags", "")
+                option = typer.Option(*(flags or usual).split(), **{**(extra if path else {}), "help": _plain(text)})
+                annotation: Any = Annotated[kind | None if default is None else kind, option]
+                made = inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+                options.append(made)
             described = {one: _plain(text) for one, (*_, text) in known.items()} | described
         parameters = [_own(one, described) for one in own]
         parameters[n_first:n_first] = options
@@ -130,16 +136,6 @@ class Command:
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         function.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command(name, help=about, epilog=closing(self.page, *self.examples) if self.page else None)(function)
-
-    def _option(self, name: str, kind: Any, default: Any, text: str, **extra: Any) -> inspect.Parameter:
-        """An option from what is described elsewhere, and the command's own default and help."""
-        flags = extra.pop("flags", "").split()
-        if name in self.changed:
-            own = self.changed[name]
-            default, text = own if isinstance(own, tuple) else (own, text)
-        option = typer.Option(*flags, **{**extra, "help": _plain(text)})
-        annotation: Any = Annotated[kind | None if default is None else kind, option]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _own(one: inspect.Parameter, described: Mapping[str, str]) -> inspect.Parameter:
@@ -225,7 +221,7 @@ def command(
     """Register a function as a command of its name, or of another; otherwise as :class:`Command`."""
 
     def decorated(function: Function) -> Function:
-        COMMANDS[name or function.__name__] = Command(function, page, examples, settings.split(), of or {}, changed)
+        COMMANDS[name or function.__name__] = Command(function, page, examples, settings, of or {}, changed)
         return function
 
     return decorated

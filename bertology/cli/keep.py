@@ -99,27 +99,23 @@ def rerun(run: Path, *, out: Path | None = None, jobs: int | None = None, trust_
     "how-to/results",
     "bertology report runs/quickstart",
     "bertology report runs/a runs/b --corpus pocket --out both.html",
-    settings="columns",
+    of={"bertology.results.report._page:write_report": "columns with_text=--text/--no-text"},
 )
-def report(
-    runs: list[Path], *, out: Path | None = None, corpus: list[str] | None = None, text: bool = True, **settings: Any
-) -> None:
+def report(runs: list[Path], *, out: Path | None = None, corpus: list[str] | None = None, **settings: Any) -> None:
     """Write one HTML file of the results of runs; it opens from disk and needs no network.
 
     It holds a summary, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
     wrong and another right, and where the numbers come from.
 
     Args:
-        runs: Folders written by --out of other commands.
         out: File to write; RUN/report.html for one run, report.html for several.
         corpus: Name or path of a corpus to take sentences from; may be repeated.
-        text: Show sentences of the corpora, or only their ids.
     """
     from bertology._files import real_path
     from bertology.results.report import write_report
 
     path = out or (runs[0] / "report.html" if len(set(map(real_path, runs))) == 1 else Path("report.html"))
-    write_report(runs, path, corpora=corpus or (), with_text=text, **settings)
+    write_report(runs, path, corpora=corpus or (), **settings)
     typer.echo(f"report in {path}")
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bertology.cloze.asking import ClozeReading
-    from bertology.cloze.lens import TunedLens
     from bertology.cloze.prompts import AnswerForm
     from bertology.corpora import Corpus, Sentence, Sentences
     from bertology.encoders import Encoder
@@ -76,8 +75,11 @@ def cloze(
         lens: Read layers through the tuned lens of this .safetensors file; fitted and written if missing.
         lens_corpus: Corpus whose train split a missing lens is fitted to.
     """
+    from bertology.activations.progress import BarProgress, can_show, silent
     from bertology.cloze import Prompt, read_cloze
+    from bertology.cloze.lens import fit_lens, load_lens
     from bertology.cloze.prompts import check_form
+    from bertology.corpora import load_corpus
     from bertology.encoders import load_encoder
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
@@ -104,7 +106,14 @@ def cloze(
     encoder = load_encoder(model, **settings)
     chosen = parse_layers(layers, encoder.n_layers)
     if lens is not None:
-        encoder = encoder.through(_lens(lens, encoder, lens_corpus))
+        if lens.exists():
+            fitted = load_lens(lens, encoder)
+        else:
+            progress = BarProgress("tuned lens") if can_show() else silent
+            fitted = fit_lens(encoder, load_corpus(lens_corpus)["train"], progress=progress)
+            fitted.save(lens)
+            typer.echo(f"tuned lens in {lens}", err=True)
+        encoder = encoder.through(fitted)
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
     notes = _about_model(reading.model)
     if excluded := [f"{one.candidate}: {one.reason}" for one in reading.excluded]:
@@ -114,21 +123,6 @@ def cloze(
     about = {name: getattr(reading, name) for name in ("text", "model", "form", "lens")}
     about["excluded"] = [{"candidate": one.candidate, "reason": one.reason} for one in reading.excluded]
     print_found(format, _cloze_lines(reading), lambda: _cloze_frame(reading), about, notes=notes)
-
-
-def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
-    """The tuned lens of the file, or one that is fitted now and written to it."""
-    from bertology.activations.progress import BarProgress, can_show, silent
-    from bertology.cloze.lens import fit_lens, load_lens
-    from bertology.corpora import load_corpus
-
-    if path.exists():
-        return load_lens(path, encoder)
-    progress = BarProgress("tuned lens") if can_show() else silent
-    fitted = fit_lens(encoder, load_corpus(corpus)["train"], progress=progress)
-    fitted.save(path)
-    typer.echo(f"tuned lens in {path}", err=True)
-    return fitted
 
 
 def _cloze_lines(reading: ClozeReading) -> list[str]:
@@ -250,7 +244,7 @@ def attention(
     # None for all layers, so that heads alone can choose them.
     depth = min(encoder.n_layers for encoder in encoders)
     chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)
-    settings["heads"] = head or settings["heads"]
+    settings["heads"] = settings["heads"] if head is None else head
     page = view(parsed or list(texts or ()), model=encoders, layers=chosen, **settings)
     if head is None:
         page.save(path)
@@ -411,7 +405,8 @@ def attribute(
     import bertology
     from bertology._page import is_page
 
-    settings["layers"] = settings["layers"] or ("all" if is_page(out) else None)
+    if settings["layers"] is None and is_page(out):
+        settings["layers"] = "all"
     found = bertology.attribute(text, **settings)
     print_found(format, [str(found)], lambda: found.to_pandas().drop(columns="question"))
     save_found(found, out, what="scores")

@@ -126,10 +126,8 @@ class EncoderComparison(ComparisonProbe):
     def columns(self) -> Literal["layers", "model", "both"]:
         """The unit that has a score: a layer of the model (0 the embeddings), the whole model, or either."""
 
-    @property
-    def reads(self) -> tuple[SplitName, ...]:
-        """The splits that are read; none where only weights are."""
-        return ("test",)
+    reads: tuple[SplitName, ...] = ("test",)
+    """The splits that are read; none where only weights are."""
 
     @property
     def splits_needed(self) -> tuple[SplitName, ...]:

@@ -112,7 +112,6 @@ class _Comparison(WordsFamily):
         return replace(grid, identity={**grid.identity, **read})
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
-        """Measure stored vectors, or open the two models."""
         watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
         of_vectors, pairs = isinstance(probe, VectorComparison), _pairs_by_depth(cells.layers_read, job)
         found: Sequence[LayerSums] | Sequence[HeadRatios]
@@ -170,7 +169,6 @@ class _Comparison(WordsFamily):
 
 
 def _reference(job: Resources) -> Resources:
-    """The resources of the reference model."""
     assert job.reference is not None
     return job.reference
 
@@ -263,7 +261,6 @@ class _Frozen(VectorFamily):
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The models are of one width, and the corpus has the labels."""
         _check_widths(pair, probe)
         LABELS.check(pair, _of(probe), configs)
 

@@ -281,23 +281,13 @@ def masked_losses(
     for encoder in encoders:
         if not encoder.has_masked_lm_head:
             raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
-    readable = np.logical_and(*(_readable(encoder, text, on_long) for encoder in encoders))
+    read = [encoder.tokenize(text, on_long=on_long) for encoder in encoders]
+    readable = np.logical_and(*((pieces.word_window >= 0) & ~pieces.is_unknown for pieces in read))
     words = words_to_mask(text, readable, share=share, seed=seed)
     if not len(words):
         raise CorpusError("there is no word to mask that both models can read: give other sentences")
     of_a, of_b = (masked_lm_loss(encoder, text, on_long=on_long, words=words) for encoder in encoders)
     return MaskedLosses((of_a, of_b), text, int(np.count_nonzero(~readable)))
-
-
-def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
-    """``[word]`` whether a word has pieces, none of them the one for what a tokenizer does not know."""
-    pieces = encoder.tokenize(sentences, on_long=on_long)
-    readable = pieces.word_window >= 0
-    start = pieces.window_starts[pieces.word_window[readable]]
-    unknown = np.append(0, np.cumsum(pieces.ids == encoder.tokenizer.unk_token_id))
-    first, last = start + pieces.word_first[readable], start + pieces.word_last[readable]
-    readable[readable] = unknown[last] == unknown[first]
-    return np.asarray(readable)
 
 
 def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:

@@ -26,7 +26,7 @@ from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.compression._methods import METHODS, CompressedModel, Method, Storage
 from bertology.corpora import Texts
-from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 from bertology.encoders.loading import load_whole
 from bertology.errors import BertologyError, ModelError
@@ -116,20 +116,6 @@ def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lists.items() if value is not None)
 
 
-def _card(made: Compressed) -> bytes:
-    """The model card: what was done to which model, and its size."""
-    record = made.record
-    body = [
-        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
-        "",
-        made.to_markdown(),
-        "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
-        "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
-        f"takes. Details are in `{RECORD.name}`.",
-    ]
-    return model_card(f"{record.model}, compressed", body)
-
-
 def read_compressed(path: str | Path) -> Compressed:
     """The compressed model in a folder, as :func:`compress` returned it; BertologyError where there is none."""
     folder = given_path(path)
@@ -182,8 +168,15 @@ def compress(
     source = resolve_model(model_name(model))
     folder = given_path(out)
     shown = can_show() if progress is None else progress
-    if (done := _finished(folder, source, methods)) is not None:
-        return done
+    if folder.is_file():
+        raise BertologyError(f"{folder} is a file: give a folder to write")
+    if folder.is_dir() and {path.name for path in folder.iterdir()} - {_TRAINING}:
+        if RECORD.is_in(folder):
+            record, asked = RECORD.read(folder), [_plain(one) for one in methods]
+            done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
+            if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
+                return Compressed(folder, record, is_found=True)
+        raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
     with explained_write_errors(folder, remedy=_REMEDY):
         folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
@@ -240,20 +233,6 @@ def _plain(method: Method) -> dict[str, Any]:
     return {"method": method.name, **{k: folder_name(v) if k == "corpus" else v for k, v in found.items()}}
 
 
-def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> Compressed | None:
-    """The model in a folder where it is the one that is asked for; None where the folder is free."""
-    if folder.is_file():
-        raise BertologyError(f"{folder} is a file: give a folder to write")
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} - {_TRAINING}:
-        return None
-    if RECORD.is_in(folder):
-        record, asked = RECORD.read(folder), [_plain(one) for one in methods]
-        done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
-        if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
-            return Compressed(folder, record, is_found=True)
-    raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
-
-
 def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], size_before: int) -> Record:
     """Write the model folder and check that it computes what the model in memory does."""
     source, config = opened.source, opened.model.config
@@ -281,7 +260,15 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
         storage=opened.stored(),
         versions=versions("torch", "transformers"),
     )
-    RECORD.write(folder, record, {CARD: _card(Compressed(folder, record))})
+    body = [
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
+        "",
+        Compressed(folder, record).to_markdown(),
+        "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
+        "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
+        f"takes. Details are in `{RECORD.name}`.",
+    ]
+    RECORD.write(folder, record, {CARD: model_card(f"{record.model}, compressed", body)})
     return record
 
 

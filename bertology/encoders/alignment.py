@@ -82,8 +82,8 @@ class Pieces:
     skipped: tuple[SkippedWord, ...]
     pad_id: int
     """The vocabulary number that pads shorter windows of a batch."""
-    n_unknown: int = 0
-    """Number of words with the unknown piece among theirs; they are read like any other."""
+    is_unknown: Flags
+    """``[word]`` words with the unknown piece among theirs; they are read like any other."""
     n_long: int = 0
     """Number of words in sentences longer than a window: read in several windows, or skipped."""
     segments: Integers | None = None
@@ -94,6 +94,11 @@ class Pieces:
     """Added to the positions that the model counts itself."""
     n_unshifted: int = 0
     """Pieces at the beginning of a window whose positions stay."""
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of words with the unknown piece among theirs."""
+        return int(self.is_unknown.sum())
 
     @property
     def n_windows(self) -> int:
@@ -168,7 +173,6 @@ class PieceReader:
         n_special, of_word = len(self.prefix) + len(self.suffix), sentences.sentence_of_word
         lengths = np.minimum(n_pieces[sentence], self.max_pieces - n_special)
         unknown = np.append(0, np.cumsum(ids == (-1 if self.unknown_id is None else self.unknown_id)))
-        n_unknown = int(np.sum((unknown[last] > unknown[first]) & (window >= 0)))
         form = Encoding() if encoding is None else encoding
         before, types, of_text = self._before(form.after)
         more = len(before) - len(self.prefix) + form.shift
@@ -209,7 +213,7 @@ class PieceReader:
                 for word in sorted(reasons)
             ),
             pad_id=self.pad_id,
-            n_unknown=n_unknown,
+            is_unknown=(unknown[last] > unknown[first]) & (window >= 0),
             n_long=int((n_pieces > self.max_pieces - n_special)[of_word].sum()),
             segments=column(1 - types, 1 - of_text) if form.other_segment else column(types, of_text),
             is_hidden=column(np.arange(len(before)) >= len(self.prefix), False) if form.is_hidden else None,

@@ -89,7 +89,6 @@ class _Labels(VectorFamily):
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Check that the corpus has the labels of the task and of erased tasks, and items that can be pooled."""
         super().check(pair, probe, configs)
         for config in configs:
             if config.erase is not None:

@@ -546,10 +546,8 @@ class VectorFamily(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
-        signals = dict[Signal, None]()
-        for config in configs:
-            signals["cls" if config.pool == "cls" else "words"] = None
-        return tuple(signals)
+        signals: list[Signal] = ["cls" if config.pool == "cls" else "words" for config in configs]
+        return tuple(dict.fromkeys(signals))
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that readouts have such settings."""

@@ -511,7 +511,6 @@ class _Data:
     collator: Collator
 
     def predicted(self, model: Any, split: str) -> pd.DataFrame:
-        """The predictions of a model for the items of a split."""
         return predictions(model, self.task, self.inputs[split], self.collator)[0]
 
     def fit(self, trained: Trained, seed: int, progress: Progress, *, folder: Path) -> list[dict[str, Any]]:
