@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._files import temporary_folder
 from bertology._folder import MODELS
 from bertology._settings import checked
 from bertology.errors import BertologyError
@@ -180,17 +181,19 @@ def no_corpus(role: str) -> str:
 
 def _fresh(source: str, folder: Path, seed: int) -> str:
     """A model folder with random weights of the architecture of a model, and its tokenizer."""
-    from transformers import AutoModelForMaskedLM, AutoTokenizer, set_seed
+    import torch
+    from transformers import AutoModelForMaskedLM
 
     from bertology.encoders import resolve_model
-    from bertology.encoders.sources import load_config
+    from bertology.encoders.sources import drawn, load_config, save_model
 
-    if not (folder / "config.json").is_file():
+    if not folder.is_dir():
         found = resolve_model(source)
-        set_seed(seed)
-        model = AutoModelForMaskedLM.from_config(load_config(found, trust_remote_code=False))
-        AutoTokenizer.from_pretrained(found.folder).save_pretrained(folder)
-        model.save_pretrained(folder)
+        model = drawn(AutoModelForMaskedLM, load_config(found, trust_remote_code=False), seed, torch.float32)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(folder.parent, folder.name) as made:
+            save_model(model, made, tokenizer=found.folder)
+            made.rename(folder)
     return str(folder)
 
 
