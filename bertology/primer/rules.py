@@ -414,8 +414,10 @@ def _where(key: Key, base: Measurement | None) -> str:
 
 def written(value: float, metric: str) -> str:
     """A value of a metric as text, fractions in percent."""
-    form = metric_form(metric)
-    return f"{100 * value:g} %" if form.is_fraction else f"{value:g}"
+    is_fraction = metric_form(metric).is_fraction
+    # Minus zero is zero.
+    text = f"{(100 * value if is_fraction else value) + 0.0:g}".replace("-", "−")
+    return f"{text} %" if is_fraction else text
 
 
 def combined(findings: Sequence[Finding], rules: Sequence[str]) -> Verdict:
