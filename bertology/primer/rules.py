@@ -19,7 +19,8 @@ import numpy as np
 from bertology.families.request import RANDOM
 from bertology.measures.metrics import metric_form
 from bertology.primer.claims import Claim, Measurement, Rule
-from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTestedError
+from bertology.primer.scores import LEVEL, Curve, Key, NotTestedError
+from bertology.primer.trained import Floats
 from bertology.results.rows import Score
 from bertology.results.table import interval_of, number
 

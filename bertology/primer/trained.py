@@ -88,6 +88,7 @@ def train(
         own_title = role if is_own else f"{title}/{role}"
         where = folder / MODELS / (role if is_own else f"{Path(title).name}-{role}")
         sources = made[training.of].models
+        models: Mapping[int, Any]
         try:
             if training.beside is not None:
                 others = made[training.beside].models
