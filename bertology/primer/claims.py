@@ -20,6 +20,7 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import RANDOM, CorpusSettings, ReadoutSettings
+from bertology.measures.metrics import Metric, metric_form
 from bertology.probing import get_probe
 
 DEFAULT = Path(__file__).with_name("claims.yaml")
@@ -225,6 +226,12 @@ class Claim(_Settings):
             found = [rule.measured(one, value) for value in rule.over for one in found]
         return tuple(dict.fromkeys(found))
 
+    def sides(self, rule: Rule) -> list[tuple[Measurement, Measurement]]:
+        """The measurements ``a`` and ``b`` of a rule, for each value of ``over``."""
+        base = rule.measured_by.over(self.measured_by)
+        a, b = rule.a.over(base), rule.b.over(base)
+        return [(rule.measured(a, value), rule.measured(b, value)) for value in rule.over or ("",)]
+
     def margin_of(self, rule: Rule) -> float:
         """The margin of a rule; 0 of one without."""
         if rule.margin is not None:
@@ -323,15 +330,18 @@ def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) 
     known = {role for roles in claims.roles.values() for role in roles}
     for number, claim in enumerate(claims.claims):
         for rule in claim.rule:
-            for one in claim.measurements(rule):
-                try:
+            try:
+                for one in claim.measurements(rule):
                     if one.model not in (ENCODER, *claims.models):
                         raise _at("model", name_not_found("role of a model", one.model, (ENCODER, *claims.models)))
                     if one.task is not None:
                         _check(one, known)
-                except BertologyError as error:
-                    place = written.place_of(("claims", number))
-                    raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
+                for a, b in claim.sides(rule) if rule.name in ("difference", "equal") else ():
+                    if a.task is not None and b.task is not None:
+                        _check_kinds(rule.name, *(_check(one, known) for one in (a, b)))
+            except BertologyError as error:
+                place = written.place_of(("claims", number))
+                raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
     return claims
 
 
@@ -353,8 +363,18 @@ def _at(place: str, error: BertologyError) -> NameNotFoundError:
     return NameNotFoundError(f"{place}: {error}")
 
 
-def _check(one: Measurement, roles: set[str]) -> None:
-    """Raise what is wrong with the names in a measurement."""
+def _check_kinds(rule: str, a: Metric | None, b: Metric | None) -> None:
+    """Raise if one metric is a share or counts of something, and the other one a change or in another unit."""
+    if a is None or b is None:
+        return
+    kinds = [(metric_form(one.name).unit, one.bounds) for one in (a, b)]
+    if kinds[0] != kinds[1]:
+        what = f"{a.name} ({a.description}) and {b.name} ({b.description}) are not scores of one kind"
+        raise BertologyError(f"rule {rule}: {what}, so that their difference means nothing: compare two that are")
+
+
+def _check(one: Measurement, roles: set[str]) -> Metric | None:
+    """Raise what is wrong with the names in a measurement; returns its metric, if that is one of the task's own."""
     assert one.task is not None
     assert one.on is not None
     if one.on not in roles:
@@ -378,6 +398,7 @@ def _check(one: Measurement, roles: set[str]) -> None:
     controls = {"none", RANDOM, "control_task", *notes}
     if one.control not in controls:
         raise _at("against or control", name_not_found(f"baseline of {probe.task}", one.control, controls))
+    return next((metric for metric in probe.scores if one.metric in (None, metric.name)), None)
 
 
 def chosen(claims: Claims, sections: Sequence[str], ids: Sequence[str]) -> Claims:

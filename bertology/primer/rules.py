@@ -58,11 +58,20 @@ class Finding:
         return float(self.contrast.values[0])
 
     @property
+    def n_runs(self) -> int:
+        """Seeds or random initialisations that were averaged; 1 where there are none."""
+        return 1 if self.contrast.by_run is None else len(self.contrast.by_run)
+
+    @property
     def n_needed(self) -> int | None:
-        """Clusters that would decide in all, if the estimate stays what it is; None where it is decided."""
+        """Clusters that would decide in all, if the estimate stays what it is; None where it is decided.
+
+        Nor is it known of scores over several runs, which vary whatever the number of clusters.
+        """
         distance = abs(self.value - self.threshold)
         reach = (self.high - self.low) / 2
-        if self.verdict != "undecided" or not self.is_sampled or not distance > 0 or not math.isfinite(reach):
+        can_grow = self.is_sampled and self.n_runs == 1
+        if self.verdict != "undecided" or not can_grow or not distance > 0 or not math.isfinite(reach):
             return None
         return math.ceil(self.contrast.n * (reach / distance) ** 2)
 
@@ -105,7 +114,7 @@ def described(one: Finding) -> str:
     if one.n_needed:
         parts.append(f"undecided; about {one.n_needed:,} {one.contrast.rows[0].clusters} in all would decide")
     else:
-        parts.append(one.verdict)
+        parts.append(one.verdict + f" over {one.n_runs} runs" * (one.verdict == "undecided" and one.n_runs > 1))
     return ", ".join(filter(None, parts))
 
 

@@ -221,6 +221,7 @@ class Scores:
         if len(found) > 1 and not any(np.isfinite(one.stderr).any() for one in found):
             # Figures of fits, such as those of mixing weights, vary with the fits alone.
             found = [of_runs(metric, np.array([one.values for one in found]), N_RESAMPLES, self.seed)]
+            of_keys = [_counting(row, "fits") for row in of_keys]
         joined = over_runs(found)
         known = np.flatnonzero(np.isfinite(joined.values) & np.isfinite(joined.stderr)).tolist()
         if not known:
@@ -259,14 +260,14 @@ class Scores:
     def _own(self, one: Measurement, model: str) -> Curve:
         """The score of a training itself, which stands in the folders of its models."""
         try:
-            runs = own_scores(self.folders[model], str(one.metric), n_resamples=N_RESAMPLES, seed=self.seed)
+            runs, unit = own_scores(self.folders[model], str(one.metric), n_resamples=N_RESAMPLES, seed=self.seed)
         except BertologyError as error:
             raise NotTestedError(str(error)) from error
         joined = over_runs([_with_resamples(run) for run in runs])
         about: dict[str, Any] = {"experiment": "primer", "model": model, "task": "training", "metric": str(one.metric)}
         about |= dict.fromkeys(("cell_id", "task_version", "corpus", "corpus_fingerprint"), "")
         about |= dict.fromkeys(("n_train", "n_items", "n_classes"), 0)
-        row = ResultRow(**about, split="test", n_clusters=joined.n_clusters)
+        row = _counting(ResultRow(**about, split="test", n_clusters=joined.n_clusters), unit)
         arrays = joined.values, joined.replicates, joined.n_clusters, np.array([np.nan])
         return Curve((None,), *arrays, (row,), joined.by_run, _slack(joined))
 
@@ -326,6 +327,11 @@ class Scores:
 def _with_resamples(scores: Bootstrap) -> Bootstrap:
     """The scores with as many resamples as those of a run have."""
     return replace(scores, replicates=scores.replicates[:N_RESAMPLES])
+
+
+def _counting(row: ResultRow, unit: str) -> ResultRow:
+    """The row, whose clusters are called ``unit``."""
+    return replace(row, params_json=json.dumps({**json.loads(row.params_json), "clusters": unit}, sort_keys=True))
 
 
 def _slack(scores: Bootstrap) -> Floats:

@@ -24,6 +24,7 @@ _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
 _SOURCE = "{source}"
 """Stands in settings for the folder of the model that a training starts from."""
+_TRAININGS = "trainings"
 _LANDSCAPE = "landscape-"
 """Begins the name of the folder with the loss around the fine-tuned model of a seed."""
 _SPREAD = "sd_"
@@ -198,8 +199,8 @@ def _fresh(source: str, folder: Path, seed: int) -> str:
     return str(folder)
 
 
-def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: int) -> list[Bootstrap]:
-    """The score of trainings themselves on test, by run: of fine-tuned models with resamples of the items.
+def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: int) -> tuple[list[Bootstrap], str]:
+    """The score of trainings themselves on test, by run, and what was resampled: of fine-tuned models sentences.
 
     ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose
     learned gates are 0, ``sharpness_bits`` the mean rise of the loss around the model; of pretrained models it is a
@@ -216,18 +217,20 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
         known = FineTuned(first.parent, tuple(int(Path(folder).name.partition("-")[2]) for folder in folders))
         if metric == "sharpness_bits":
             found = [_figure_of(first.parent / f"{_LANDSCAPE}{one}", "sharpness.0.value") for one in known.seeds]
-            return [of_runs(metric, np.array([found]).T, n_resamples, seed)]
+            return [of_runs(metric, np.array([found]).T, n_resamples, seed)], _TRAININGS
         if metric == "closed_heads":
             gates = [list((record.gates or {}).values()) for record in known.records.values()]
-            return [of_runs(metric, np.array([[np.mean(np.equal(of, 0))] for of in gates]), n_resamples, seed)]
+            shares = np.array([[np.mean(np.equal(of, 0))] for of in gates])
+            return [of_runs(metric, shares, n_resamples, seed)], _TRAININGS
         runs, name = known.bootstraps.get("test") or known.bootstraps["dev"], metric.removeprefix(_SPREAD)
         if name not in runs[0]:
             raise BertologyError(f"fine-tuned models have {', '.join(runs[0])}, and no {name}")
         if metric == name:
-            return [run[metric] for run in runs]
-        return [of_runs(metric, np.array([run[name].values for run in runs]), n_resamples, seed, spread=True)]
-    values = [_figure_of(Path(folder), metric) for folder in folders]
-    return [of_runs(metric, np.array([values]).T, n_resamples, seed)]
+            return [run[metric] for run in runs], "sentences"
+        values = np.array([run[name].values for run in runs])
+        return [of_runs(metric, values, n_resamples, seed, spread=True)], _TRAININGS
+    figures = [_figure_of(Path(folder), metric) for folder in folders]
+    return [of_runs(metric, np.array([figures]).T, n_resamples, seed)], _TRAININGS
 
 
 def _figure_of(folder: Path, name: str) -> float:

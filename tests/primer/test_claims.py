@@ -61,6 +61,12 @@ def load(folder: Path, content: str) -> Claims:
         ),
         (RULE, "{name: share, against: 0.5}", 7, "claim pos.v1: rule: rule share needs least"),
         (RULE, "{name: order, over: [pos]}", 7, "claim pos.v1: rule: rule order needs over"),
+        (
+            RULE,
+            "{name: difference, a: {metric: accuracy}, b: {task: position, metric: moved_shift}}",
+            2,
+            "claim pos.v1: rule difference: accuracy (share of items",
+        ),
         ('    section: "3.1"\n', "", 2, "key 'section' of claim pos.v1 is missing"),
         ("id: pos.v1", "id: pos", 2, "claim pos: id: 'pos' should be small letters, digits and - with a version"),
     ],
