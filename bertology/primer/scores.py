@@ -293,6 +293,7 @@ class Scores:
                 columns = np.searchsorted(clusters, one.clusters)
                 over[place, columns], under[place, columns] = one.over[number], one.under[number]
             bounds: Bounds = next((one.bounds for one in probe.scores if one.name == metric), "none")
+            of_keys = [row if row.param("clusters") else _counting(row, "sentences") for row in of_keys]
             return keys, of_keys, bootstrap_ratio(over, under, metric=metric, bounds=bounds, **resampling)
         return keys, of_keys, _from_errors(of_keys, self.seed)
 
