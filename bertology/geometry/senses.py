@@ -161,8 +161,8 @@ def sense_data(
         if words is not None:
             items[split] = items[split].readable(words[split])
     skipped = {
-        "word with one sense": sum(n for word, n in of_test.items() if len(counts[word]) == 1),
-        f"word not in {known}": sum(n for word, n in of_test.items() if not counts[word]),
+        "word with one sense": sum(n for word, n in of_test.items() if len(counts.get(word, ())) == 1),
+        f"word not in {known}": sum(n for word, n in of_test.items() if word not in counts),
     }
     return SenseData(items, names, len(code), {reason: n for reason, n in skipped.items() if n})
 
