@@ -418,7 +418,9 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
 def _where(key: Key, base: Measurement | None) -> str:
     if base is not None and isinstance(base.at, tuple):
         low, high = base.at
-        return "last layer" if low == 1 else f"mean over depths {low:g} to {high:g}"
+        if low == high:
+            return "last layer" if low == 1 else f"relative depth {low:g}"
+        return f"mean over depths {low:g} to {high:g}"
     return "" if key is None else str(key) if isinstance(key, str) else f"layer {key}"
 
 
