@@ -22,7 +22,6 @@ from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.encoders import model_name
 from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, parse_names
-from bertology.measures.intervals import compare
 from bertology.pocket import EMBEDDED
 from bertology.primer.claims import Claims, Measurement, chosen, load_claims
 from bertology.primer.page import Examples, render_primer
@@ -128,17 +127,17 @@ class Primer(Tables):
                 one, other = a.deciding, b.deciding
                 if one is None or other is None or one.about != other.about or not one.is_sampled:
                     continue
-                columns = np.stack([of.contrast.replicates[:, 0] for of in (one, other)], axis=1)
-                n = min(one.contrast.n, other.contrast.n)
-                (pair,) = compare([one.value, other.value], columns, n_clusters=n)
-                found.append(((a.model, b.model), f"{a.claim.section} {a.claim.statement}", one, pair))
+                gap = one.contrast.less(other.contrast)
+                (low,), (high,) = gap.bounds()
+                score = Score(float(gap.values[0]), float(low), float(high))
+                found.append(((a.model, b.model), f"{a.claim.section} {a.claim.statement}", one, score, gap.p_value))
         from scipy.stats import false_discovery_control
 
         kept: dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]] = {}
-        p_adj = false_discovery_control([pair.p_raw for *_, pair in found]).tolist() if found else []
-        for (models, claim, one, pair), p in zip(found, p_adj, strict=True):
+        p_adj = false_discovery_control([p for *_, p in found]).tolist() if found else []
+        for (models, claim, one, score, _), p in zip(found, p_adj, strict=True):
             if p < FALSE_DISCOVERY_RATE:
-                kept.setdefault(models, {})[claim] = one, Score(pair.diff, pair.ci_low, pair.ci_high), p
+                kept.setdefault(models, {})[claim] = one, score, p
         return kept
 
     def to_pandas(self) -> pd.DataFrame:

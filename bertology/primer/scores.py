@@ -138,6 +138,16 @@ class Curve:
         rest = np.full(len(self.values), max(1.0, self.n - 1.0))
         return rest if self.by_run is None or len(self.by_run) < 2 else freedom(self.stderr, self.by_run, self.n)
 
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of no difference, of a contrast of one key."""
+        from scipy.special import stdtr
+
+        distance, error = abs(float(self.values[0])), float(self.stderr[0]) + float(self.slack[0])
+        if error == 0:
+            return float(distance == 0)
+        return 2 * float(stdtr(self.degrees[0], -distance / error))
+
     def bounds(self, *, at_once: bool = False, n_others: int = 1) -> tuple[Floats, Floats]:
         """``[key]`` bounds of 95 % intervals.
 
