@@ -96,7 +96,7 @@ class Primer(Tables):
         for pair, found in self.differences().items():
             rows = {}
             for claim, (one, score, p) in found.items():
-                rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}"]
+                rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}" if p >= 0.001 else "< 0.001"]
             note = Note(
                 "difference", "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
             )
