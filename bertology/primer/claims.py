@@ -423,6 +423,12 @@ def chosen(claims: Claims, sections: Sequence[str], ids: Sequence[str]) -> Claim
     return claims.model_copy(update={"claims": tuple(kept)})
 
 
+def section_title(name: str, sections: Mapping[str, str]) -> str:
+    """A section with its number and title; of one without a number the title alone."""
+    title = sections.get(name, "")
+    return title if title and not name[:1].isdigit() else f"{name} {title}".strip()
+
+
 def claims_schema() -> Mapping[str, Any]:
     """JSON Schema of a file of claims, by which editors complete and check."""
     return _settings.file_schema(Claims, "primer", title="claims")

@@ -11,7 +11,7 @@ from bertology._page import full_page
 from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
-from bertology.primer.claims import Claim, Rule
+from bertology.primer.claims import Claim, Rule, section_title
 from bertology.primer.rules import VERDICTS, Finding, Outcome, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
@@ -80,7 +80,7 @@ def render_primer(
         scripts=[_HERE + "primer.js"],
         data={},
         models=models,
-        sections=[(name, sections.get(name, ""), claims) for name, claims in by_section.items()],
+        sections=[(section_title(name, sections), claims) for name, claims in by_section.items()],
         counts=counts,
         notes=notes,
         differing=differing,
@@ -212,7 +212,8 @@ class Examples:
             for is_right, name in ((True, "right"), (False, "wrong")):
                 some = frame[frame["right"] == is_right].drop_duplicates("sentence").head(_N_EXAMPLES)
                 parts[name] = [self._example(of, prompts) for of in some.to_dict("records")]
-            title = f"{row.task} at layer {row.layer}, {one.model}"
+            layer = "" if row.layer is None else f" at layer {row.layer}"
+            title = f"{row.task}{layer}, {one.model}"
             return {"title": title, **parts} if any(parts.values()) else None
         return None
 

@@ -21,9 +21,9 @@ from bertology._names import short_names
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.encoders import model_name
 from bertology.errors import ModelError, NameNotFoundError
-from bertology.families.request import RANDOM, CorpusSettings, parse_names
+from bertology.families.request import RANDOM, CorpusSettings, flat_setting, parse_names
 from bertology.pocket import EMBEDDED
-from bertology.primer.claims import Claims, Measurement, chosen, load_claims
+from bertology.primer.claims import Claims, Measurement, chosen, load_claims, section_title
 from bertology.primer.page import Examples, render_primer
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
 from bertology.primer.rules import CHANCE, VERDICTS, Finding, Outcome, apply, combined, written
@@ -84,7 +84,7 @@ class Primer(Tables):
             for one in self.outcomes:
                 if one.model == model and one.claim.section == section:
                     rows[one.claim.statement] = _cells(one)
-            title = f"{section} {self.sections.get(section, '')} · {model}".replace("  ", " ")
+            title = f"{section_title(section, self.sections)} · {model}"
             notes = self.legend() if place == len(places) - 1 else ()
             yield Table.of(title, headers, rows, notes, corner="Claim", spare=("published", "threshold"))
 
@@ -332,7 +332,8 @@ def primer(
             replaced.append(f"roles.{language}.{role}={json.dumps(one)}")
     command += itertools.chain.from_iterable(("--set", one) for one in replaced)
     for name, value in {**settings, **shared}.items():
-        command += [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
+        if value != flat_setting(name).get_default():
+            command += [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
     record = {
         "plan": plan.plain(),
         "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
