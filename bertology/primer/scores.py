@@ -274,7 +274,9 @@ class Scores:
         except BertologyError as error:
             raise NotTestedError(str(error)) from error
         joined = over_runs([_with_resamples(run) for run in runs])
-        about: dict[str, Any] = {"experiment": "primer", "model": model, "task": "training", "metric": str(one.metric)}
+        # The unit of a metric is read off the end of its name: `held_out.1.bits` is no share.
+        metric = str(one.metric).replace(".", "_")
+        about: dict[str, Any] = {"experiment": "primer", "model": model, "task": "training", "metric": metric}
         about |= dict.fromkeys(("cell_id", "task_version", "corpus", "corpus_fingerprint"), "")
         about |= dict.fromkeys(("n_train", "n_items", "n_classes"), 0)
         row = _counting(ResultRow(**about, split="test", n_clusters=joined.n_clusters), unit)

@@ -38,12 +38,7 @@ def load(folder: Path, content: str) -> Claims:
         (ON, f"{ON}, metric: acuracy", 2, "claim pos.v1: metric: unknown metric of pos 'acuracy': did you mean accur"),
         ("name: above", "name: abov", 7, "claim pos.v1: rule.name: should be above, below,"),
         (ON, "on: tree", 2, "claim pos.v1: on: unknown role of a corpus 'tree': did you mean treebank"),
-        (
-            "word_majority",
-            "word_majorty",
-            2,
-            "claim pos.v1: against or control: unknown baseline of pos 'word_m",
-        ),
+        ("word_majority", "word_majorty", 2, "claim pos.v1: against or control: unknown baseline of pos 'word_m"),
         ("caveat:", "caveats:", 10, "unknown key 'caveats' in claim pos.v1: did you mean caveat?"),
         (ON, f"{ON}, control: linear_chain", 2, "claim pos.v1: against or control: unknown baseline of pos"),
         (ON, f"{ON}, readout: lineer", 2, "claim pos.v1: readout: unknown readout 'lineer': did you mean linear"),
@@ -53,12 +48,7 @@ def load(folder: Path, content: str) -> Claims:
         ("    margin: {value: 0.01, reason: One point.}\n", "", 2, "claim pos.v1: rule above has no margin"),
         (", reason: One point.", "", 8, "key 'margin.reason' of claim pos.v1 is missing"),
         (", against: word_majority", "", 7, "claim pos.v1: rule: rule above needs against"),
-        (
-            RULE,
-            "{name: rises, from: 0.5, to: 0.4}",
-            7,
-            "claim pos.v1: rule: from is 0.5, which should be below to",
-        ),
+        (RULE, "{name: rises, from: 0.5, to: 0.4}", 7, "claim pos.v1: rule: from is 0.5, which should be below to"),
         (RULE, "{name: share, against: 0.5}", 7, "claim pos.v1: rule: rule share needs least"),
         (RULE, "{name: order, over: [pos]}", 7, "claim pos.v1: rule: rule order needs over"),
         (

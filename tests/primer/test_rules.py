@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bertology.primer.claims import Claim, Measurement
-from bertology.primer.rules import Finding, apply, best_layers, combined
-from bertology.primer.scores import Curve, NotTestedError
+from bertology.primer.rules import Finding, apply, best_layers, combined, written
+from bertology.primer.scores import Curve, NotTestedError, Scores
 from bertology.primer.trained import of_runs
 from bertology.results import ResultRow
 
@@ -199,6 +201,14 @@ def test_a_figure_of_each_run_has_the_interval_of_the_runs() -> None:
     found = of_runs("kl_from_uniform_bits", values, 20_000, 0)
     assert found.values == pytest.approx(values.mean(axis=0))
     assert found.stderr * np.sqrt(6 / 5) == pytest.approx(stats.sem(values), rel=0.02)
+
+
+def test_a_figure_of_pretraining_has_its_unit(tmp_path: Path) -> None:
+    (tmp_path / "training.json").write_text(json.dumps({"held_out": [{"bits": 9.0}, {"bits": 3.0}]}))
+    scores = Scores(cast("Any", None), tmp_path, {}, {"small": [str(tmp_path)] * 3})
+    curve = scores.curve(Measurement(metric="held_out.1.bits", model="small"), "small")
+    found = written(float(curve.values[0]), curve.rows[0].metric)
+    assert (found, curve.rows[0].clusters) == ("3", "trainings")
 
 
 def test_all_clusters_right_is_no_certainty() -> None:
