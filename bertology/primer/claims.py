@@ -230,7 +230,7 @@ class Claim(_Settings):
         """The measurements ``a`` and ``b`` of a rule, for each value of ``over``."""
         base = rule.measured_by.over(self.measured_by)
         a, b = rule.a.over(base), rule.b.over(base)
-        return [(rule.measured(a, value), rule.measured(b, value)) for value in rule.over or ("",)]
+        return [(rule.measured(a, value), rule.measured(b, value)) for value in rule.over] or [(a, b)]
 
     def margin_of(self, rule: Rule) -> float:
         """The margin of a rule; 0 of one without."""
@@ -254,7 +254,7 @@ class Training(_Settings):
     """Settings of `bertology compress`, such as `method` and `share`."""
     landscape: Mapping[str, Any] | None = None
     """Settings of `bertology landscape`: the loss of the task is measured around each fine-tuned model as well, and its
-    mean rise is the metric `sharpness`."""
+    mean rise is the metric `sharpness_bits`."""
     beside: Text | None = None
     """Role of a model whose vectors stand beside those of the model that it starts from."""
     seeds: _settings.Count | None = None
@@ -331,14 +331,13 @@ def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) 
     for number, claim in enumerate(claims.claims):
         for rule in claim.rule:
             try:
+                metrics = dict[Measurement, Metric | None]()
                 for one in claim.measurements(rule):
                     if one.model not in (ENCODER, *claims.models):
                         raise _at("model", name_not_found("role of a model", one.model, (ENCODER, *claims.models)))
-                    if one.task is not None:
-                        _check(one, known)
+                    metrics[one] = None if one.task is None else _check(one, known)
                 for a, b in claim.sides(rule) if rule.name in ("difference", "equal") else ():
-                    if a.task is not None and b.task is not None:
-                        _check_kinds(rule.name, *(_check(one, known) for one in (a, b)))
+                    _check_kinds(rule.name, metrics[a], metrics[b])
             except BertologyError as error:
                 place = written.place_of(("claims", number))
                 raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
