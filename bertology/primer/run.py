@@ -222,7 +222,7 @@ def curve_strip(curve: Curve | None) -> str:
     return "".join(_BARS[round((value - low) * scale)] for value in values.tolist())
 
 
-def _judged(claims: Claims, plan: Plan, scores: Scores | None, encoder: str) -> Iterator[Outcome]:
+def _judged(claims: Claims, plan: Plan, scores: Scores, encoder: str) -> Iterator[Outcome]:
     """The outcome of each claim for one encoder, from finished scores."""
 
     @functools.cache
@@ -231,8 +231,6 @@ def _judged(claims: Claims, plan: Plan, scores: Scores | None, encoder: str) -> 
             one = one.model_copy(update={"control": "none"})
         if (reason := plan.reason(one, encoder)) is not None:
             raise NotTestedError(reason)
-        if scores is None:
-            raise NotTestedError("nothing was computed")
         return scores.curve(one, str(plan.title(one, encoder)), split=split)
 
     for claim in claims.claims:
@@ -359,7 +357,8 @@ def read_primer(folder: str | Path) -> Primer:
     claims, plan = Claims.model_validate(record["claims"]), TypeAdapter(Plan).validate_python(record["plan"])
     read = tuple(CorpusSettings.model_validate(one) for one in record["read"])
     results = read_results(folder) if (folder / RESULTS).is_file() else None
-    scores = None if results is None else Scores(results, folder, plan.corpora, plan.folders)
+    # Trainings have scores of their own, also where nothing else was run.
+    scores = Scores(results or Results(()), folder, plan.corpora, plan.folders)
     outcomes = [one for encoder in plan.models for one in _judged(claims, plan, scores, encoder)]
     at_random = {one.claim.id for one in outcomes if one.model in plan.random and one.verdict == "holds"}
     marked = []

@@ -117,7 +117,7 @@ def _made(
     from bertology.compression import compress
     from bertology.encoders import model_shape, resolve_model
     from bertology.finetuning import finetune
-    from bertology.landscapes import landscape
+    from bertology.landscapes import LandscapeSettings, landscape
     from bertology.pocket import PretrainSettings, pretrain
 
     seeds = range(1, (training.seeds or claims.seeds) + 1)
@@ -127,10 +127,10 @@ def _made(
             settings = {**claims.recipe, **own, "seed": seed}
             written = {name: value for name, value in settings.items() if value is not None}
             recipe = checked(PretrainSettings, written, where="recipe")
-            record = where / f"seed-{seed}" / "training.json"
+            made = where / f"seed-{seed}"
             # A folder of other settings is refused where it would be trained.
-            if not record.is_file() or json.loads(record.read_text())["settings"] != recipe.model_dump(mode="json"):
-                pretrain(recipe, record.parent, device=device, echo=print if show else lambda _: None)
+            if _record_of(made).get("settings") != recipe.model_dump(mode="json"):
+                pretrain(recipe, made, device=device, echo=print if show else lambda _: None)
         return {seed: str(where / f"seed-{seed}") for seed in seeds}
     if training.finetune is not None:
         settings = {**training.finetune}
@@ -144,10 +144,12 @@ def _made(
             own = _with_source(settings, source)
             tuned = finetune(source, corpus.name, out=where, seeds=[seed], progress=show, **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
-            around = where / f"{_LANDSCAPE}{seed}"
-            if training.landscape is not None and not (around / "landscape.json").is_file():
-                of_text: dict[str, Any] = {"corpus": corpus.name, "columns": corpus.columns, "device": device}
-                landscape(found[seed], head=found[seed], out=around, progress=show, **of_text, **training.landscape)
+            if training.landscape is not None:
+                around, asked = where / f"{_LANDSCAPE}{seed}", checked(LandscapeSettings, training.landscape)
+                if _record_of(around).get("settings") != asked.model_dump(mode="json"):
+                    of_text: dict[str, Any] = {"corpus": corpus.name, "columns": corpus.columns, "device": device}
+                    of_text |= {"out": around, "overwrite": True, "progress": show}
+                    landscape(found[seed], head=found[seed], **of_text, **training.landscape)
         return found
     settings = dict(training.compress or {})
     method = settings.pop("method")
@@ -216,7 +218,10 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
         # The folder may hold further seeds.
         known = FineTuned(first.parent, tuple(int(Path(folder).name.partition("-")[2]) for folder in folders))
         if metric == "sharpness_bits":
-            found = [_figure_of(first.parent / f"{_LANDSCAPE}{one}", "sharpness.0.value") for one in known.seeds]
+            around = [first.parent / f"{_LANDSCAPE}{one}" for one in known.seeds]
+            if any(_record_of(one).get("unit", "bits") != "bits" for one in around):
+                raise BertologyError(f"the loss of this task is in squared error, and has no {metric}")
+            found = [_figure_of(one, "sharpness.0.value") for one in around]
             return [of_runs(metric, np.array([found]).T, n_resamples, seed)], _TRAININGS
         if metric == "closed_heads":
             gates = [list((record.gates or {}).values()) for record in known.records.values()]
@@ -227,21 +232,28 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
             raise BertologyError(f"fine-tuned models have {', '.join(runs[0])}, and no {name}")
         if metric == name:
             return [run[metric] for run in runs], "sentences"
+        if len(runs) < 2:
+            raise BertologyError(f"one training alone has no {metric}: ask for two seeds or more")
         values = np.array([run[name].values for run in runs])
         return [of_runs(metric, values, n_resamples, seed, spread=True)], _TRAININGS
     figures = [_figure_of(Path(folder), metric) for folder in folders]
     return [of_runs(metric, np.array([figures]).T, n_resamples, seed)], _TRAININGS
 
 
-def _figure_of(folder: Path, name: str) -> float:
-    """A figure in the record of a model or landscape, by its keys: ``held_out.1.bits``."""
+def _record_of(folder: Path) -> dict[str, Any]:
+    """The record of a pretrained model or of a landscape; empty where there is none."""
     path = folder / ("landscape.json" if folder.name.startswith(_LANDSCAPE) else "training.json")
-    figure: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _figure_of(folder: Path, name: str) -> float:
+    """A figure in such a record, by its keys: ``held_out.1.bits``."""
+    figure: Any = _record_of(folder)
     for key in name.split("."):
         is_place = isinstance(figure, list) and key.isdecimal() and int(key) < len(figure)
         figure = figure[int(key)] if is_place else figure.get(key) if isinstance(figure, Mapping) else None
     if not isinstance(figure, int | float):
-        raise BertologyError(f"{path} has no figure {name}")
+        raise BertologyError(f"the record in {folder} has no figure {name}")
     return float(figure)
 
 

@@ -96,10 +96,8 @@ def test_a_training_has_the_score_of_its_own_test(tmp_path: Path) -> None:
         {**rule, "measured_by": {"metric": name, "model": "tuned"}} for name in ("sd_accuracy", "sharpness_bits")
     ]
     own = {name: of for name, of in CLAIM.items() if name != "measured_by"}
-    claims = (
-        {**own, "rule": [rule, *further]},
-        {**CLAIM, "id": "probed.v1", "measured_by": {**CLAIM["measured_by"], "model": "both"}},
-    )  # type: ignore[dict-item]
+    probed = {**CLAIM, "id": "probed.v1", "measured_by": {**CLAIM["measured_by"], "model": "both"}}  # type: ignore
+    claims = {**own, "rule": [rule, *further]}, probed
     around = {"points": 3, "iterations": 0, "directions": 2, "sentences": 20}
     models = {
         "tuned": {"finetune": {"task": "pos", "epochs": 1, "lr": 1e-3}, "seeds": 2, "landscape": around},
@@ -116,3 +114,5 @@ def test_a_training_has_the_score_of_its_own_test(tmp_path: Path) -> None:
     assert third.value == pytest.approx(np.mean([one["sharpness"][0]["value"] for one in flat]))
     assert {row.model for row in read_results(out).rows if row.model} == {"both seed 1", "both seed 2"}
     assert found.of("pocket", "probed").verdict in ("holds", "undecided")
+    alone = primer("pocket", file=file, claims="mine", roles=SMALL, train=True, out=tmp_path / "alone", progress=False)
+    assert [one.value for one in alone.of("pocket", "mine").findings] == [first.value, second.value, third.value]
