@@ -25,7 +25,7 @@ from bertology.corpora.prompts.pairs import read_minimal_pairs
 
 @dataclass(frozen=True)
 class MinimalPairs(ClozeProbe):
-    """The choice between two sentences that hardly differ, of which one is grammatical, by their probabilities."""
+    """Of two sentences that hardly differ, is the grammatical one more probable?"""
 
     task = "minimal_pairs"
     subject = "syntax"
