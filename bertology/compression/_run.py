@@ -337,7 +337,7 @@ def dynamic_int8(encoder: Encoder) -> Encoder:
         warnings.filterwarnings("ignore", category=UserWarning)
         body: nn.Module = quantise(encoder.model.body, {nn.Linear}, dtype=torch.qint8)
     blocks = [body.get_submodule(places[id(block)]) for block in encoder.model.blocks]
-    twin.model = replace(twin.model, body=body, blocks=blocks, with_head=None, classifier=None)
+    twin.model = replace(twin.model, body=body, blocks=blocks, with_head=None, with_task=None)
     return twin
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bertology.encoders.batching import Encoding
     from bertology.encoders.encoder import Encoder, LabelledArray
     from bertology.encoders.interventions import Intervention
-    from bertology.encoders.loading import load_classifier, load_encoder
+    from bertology.encoders.loading import load_encoder
     from bertology.encoders.masked_loss import masked_lm_loss
     from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder, side_by_side
     from bertology.encoders.sources import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
@@ -36,7 +36,6 @@ __all__ = [
     "ModuleAdapter",
     "Pieces",
     "in_memory",
-    "load_classifier",
     "load_encoder",
     "masked_lm_loss",
     "model_fingerprint",

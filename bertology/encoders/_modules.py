@@ -94,14 +94,14 @@ class LoadedModel:
     body: nn.Module  # the encoder proper: its forward pass runs every block once
     blocks: list[nn.Module]  # its blocks in the order they run
     with_head: Any | None  # the model with its masked-LM head around the body; ``None`` for a model without one
-    classifier: Any | None = None
-    """The model with its classifier of texts around the body, where it was loaded with one."""
+    with_task: Any | None = None
+    """The model with the head of a task around the body: read from the files when it is first asked for."""
     whole: Any | None = None  # the whole model, where it is in memory and has no files to read further heads from
 
     @property
     def outermost(self) -> nn.Module:
-        """The outermost loaded module: the model with its head or classifier if it has one, else its body."""
-        outermost: nn.Module = self.whole or self.with_head or self.classifier or self.body
+        """The outermost loaded module: the model with its head if one is loaded, else its body."""
+        outermost: nn.Module = self.whole or self.with_head or self.with_task or self.body
         return outermost
 
     @property

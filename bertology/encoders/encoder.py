@@ -384,20 +384,33 @@ class Encoder:
         norm = None if layer == self.n_layers else heads.FINAL_NORM[self.family]
         return head.features(seen if norm is None else self.model.body.get_submodule(norm)(seen))
 
-    def class_logits(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None
-    ) -> Tensor:
-        """Logits ``[batch, class]`` of the sequence classifier of an encoder from :func:`load_classifier`.
+    @property
+    def task_head(self) -> heads.HeadKind | None:
+        """Kind of the head for a task that the model was saved with, or has in memory; None without one."""
+        if self.model.with_task is not None:
+            return heads.task_head([type(self.model.with_task).__name__])
+        names = () if self.model.whole is not None else getattr(self.model.body.config, "architectures", None)
+        return heads.task_head(names or ())
 
-        A ModelError is raised where it has none, a SignalError for logits that are not finite.
-        """
-        if self.model.classifier is None:
-            raise ModelError(f"model {self.name} has no classifier of texts: load one with load_classifier")
-        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+    @property
+    def task_model(self) -> Any:
+        """The model of transformers with the head of its task around this encoder's body, read at first use; a
+        ModelError where the model has no such head."""
+        if self.model.with_task is None:
+            self.model = replace(self.model, with_task=heads.read_task_model(self))
+        return self.model.with_task
+
+    def task_output(self, input_ids: Tensor, **tensors: Tensor | None) -> Any:
+        """The output of the head of the model's task, as transformers gives it: ``logits``, or ``start_logits`` and
+        ``end_logits``. Inputs are those of :meth:`hidden_states`; errors those of :attr:`task_model`, and a SignalError
+        for logits that are not finite."""
+        model, inputs = self.task_model, self._inputs(input_ids, 0, **tensors)
         with self._forward():
-            logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
-        self.check_finite("class logits", {self.n_layers: logits})
-        return logits
+            output = model(**inputs, return_dict=True)
+        signals = {name: value for name, value in output.items() if name.endswith("logits")}
+        for name, logits in signals.items():
+            self.check_finite(name.replace("_", " "), {self.n_layers: logits})
+        return output
 
     def vectors(
         self, texts: Any, *, layers: Layers = "all", word: str | None = None, pooling: Pooling = "mean"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -155,6 +156,40 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
         raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
     last = ranks if hasattr(head, "predictions") else head
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
+
+
+HeadKind = Literal["sentence", "words", "answers", "choices"]
+"""A label or number of a text or a pair, a label of each word, the first and last piece of an answer, or a choice among
+several continuations of a text."""
+TASK_HEADS: dict[HeadKind, str] = {
+    "sentence": "SequenceClassification",
+    "words": "TokenClassification",
+    "answers": "QuestionAnswering",
+    "choices": "MultipleChoice",
+}
+"""How classes of transformers with such a head are called: ``BertForTokenClassification``."""
+
+
+def task_head(names: Iterable[str]) -> HeadKind | None:
+    """The head for a task that a model has, by the name of its class; None where it has none of :data:`TASK_HEADS`."""
+    ends = {f"For{ending}": kind for kind, ending in TASK_HEADS.items()}
+    return next((kind for name in names for end, kind in ends.items() if name.endswith(end)), None)
+
+
+def read_task_model(encoder: Any) -> Any:
+    """The model of an encoder with the head of its task, from the files that hold its body; the body is the encoder's.
+
+    A ModelError is raised where no such head is named in ``config.json``, or the weights lack it.
+    """
+    kind = task_head(getattr(encoder.model.body.config, "architectures", None) or ())
+    if kind is None or encoder.model.whole is not None:
+        raise ModelError(f"model {encoder.name}: it has no head for a task: give a model that was fine-tuned for one")
+    library: Any = import_module("transformers")
+    in_body = {name for name, _ in encoder.model.body.named_parameters()}
+    counts = lambda name: name.partition(".")[2] not in in_body or "pooler." in name  # noqa: E731
+    whole = read_again(encoder, getattr(library, f"AutoModelFor{TASK_HEADS[kind]}"), counts=counts)
+    setattr(whole, whole.base_model_prefix, encoder.model.body)  # whose weights are held once
+    return whole.eval().requires_grad_(False).to(encoder.device)
 
 
 def _is_causal(body: Any) -> bool:

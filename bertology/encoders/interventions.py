@@ -298,6 +298,9 @@ def _hooks(
         if isinstance(output, Tensor):
             return changed(output)
         output.last_hidden_state = changed(output.last_hidden_state)
+        if getattr(output, "pooler_output", None) is not None:  # computed from the states before they were changed
+            pooler: Any = module.pooler
+            output.pooler_output = pooler(output.last_hidden_state)
         return output
 
     return before, after

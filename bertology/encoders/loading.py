@@ -24,6 +24,7 @@ from bertology.encoders._modules import (
 )
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
+from bertology.encoders.heads import TASK_HEADS, HeadKind
 from bertology.encoders.sources import (
     AGAIN,
     Init,
@@ -157,7 +158,6 @@ def load_encoder(
     revision: str | None = None,
     attention: Literal["fast", "eager"] = "fast",
     max_pieces: int | None = None,
-    classifier: bool = False,
 ) -> Encoder:
     """Load an encoder, in evaluation mode.
 
@@ -175,8 +175,6 @@ def load_encoder(
         attention: ``"eager"`` computes attention so that maps are available without switching implementations.
         max_pieces: length of a window in pieces, special tokens included; the most that the model takes when left
             out.
-        classifier: load the model with its classifier of texts (:meth:`Encoder.class_logits`), which must be in its
-            weights, in place of its masked-LM head.
 
     Raises:
         NameNotFoundError: there is no such model.
@@ -211,20 +209,13 @@ def load_encoder(
             tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
             options = {"trust_remote_code": trust_remote_code, "dtype": _DTYPES[dtype]}
             options |= {"attn_implementation": "eager"} if eager else {}
-            loaded = _load_model(source, shape, init, seed, classifier, options)
+            loaded = _load_model(source, shape, init, seed, options)
     loaded.outermost.to(place)
-    if classifier and loaded.classifier is None:
-        raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
     if init != "random" and (damage := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
         raise SignalError(f"model {source.name}: {damage}")
     return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
-
-
-def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encoder:
-    """Load a model that was fine-tuned to classify texts: :func:`load_encoder` with ``classifier``."""
-    return load_encoder(name_or_source, classifier=True, **loading)
 
 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
@@ -253,19 +244,14 @@ def check_files(source: ModelSource, init: Init) -> int | None:
     return None if init == "random" else 2 * sum(path.stat().st_size for path in weight_files(source.folder))
 
 
-def _load_model(
-    source: ModelSource, shape: ModelShape, init: Init, seed: int, classifier: bool, options: dict[str, Any]
-) -> LoadedModel:
+def _load_model(source: ModelSource, shape: ModelShape, init: Init, seed: int, options: dict[str, Any]) -> LoadedModel:
     """The modules of a model of files, with the head that came with it, checked against the configuration."""
     import transformers
-    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
     library: Any = transformers
     config = load_config(source, options["trust_remote_code"])
-    if classifier and (config.is_encoder_decoder or type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING):
-        raise ModelError(f"model {source.name}: no classifier of texts is known for {config.model_type} models")
-    has_head = classifier or claims_masked_lm_head(config)
-    kind = getattr(library, _TASK_CLASSES["sentence"] if classifier else f"AutoModel{'ForMaskedLM' * has_head}")
+    has_head = claims_masked_lm_head(config)
+    kind = getattr(library, f"AutoModel{'ForMaskedLM' * has_head}")
     model: Any = None
     if init != "pretrained":
         with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
@@ -274,7 +260,7 @@ def _load_model(
         stored, missing = pretrained(kind, source, config=config, **options)
         in_body = {id(parameter) for parameter in body_of(stored).parameters()}
         names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
-        check_complete(source, missing if classifier else names & missing)
+        check_complete(source, names & missing)
         if model is None:
             model, has_head = stored, has_head and missing <= names
         else:
@@ -288,8 +274,7 @@ def _load_model(
     if loaded != (expected := (shape.n_layers, shape.dim, shape.n_heads)):
         raise broken(source.folder, f"layers, dimensions and heads are {loaded}, by its config.json {expected}")
     check_unfamiliar(body, blocks, family=shape.family)
-    masked, own = (model if has_head and is_own == classifier else None for is_own in (False, True))
-    return LoadedModel(body, blocks, masked, classifier=own)
+    return LoadedModel(body, blocks, model if has_head else None)
 
 
 def copy_embeddings(pretrained: Any, fresh: Any) -> None:
@@ -354,13 +339,6 @@ def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
     return find_blocks(model.base_model, n_layers=n_layers, family=family)
 
 
-HeadKind = Literal["sentence", "words", "answers"]
-"""A label or number of a text or a pair, a label of each word, or the first and last piece of an answer."""
-_TASK_CLASSES = {
-    "sentence": "AutoModelForSequenceClassification",
-    "words": "AutoModelForTokenClassification",
-    "answers": "AutoModelForQuestionAnswering",
-}
 _ABOVE_BLOCKS = ("pooler", "norm", "final_norm", "final_layer_norm", "emb_layer_norm_after", "ln_f")
 """Names in all architectures for modules of the body that come after its last block."""
 
@@ -420,7 +398,7 @@ def load_tunable(
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
     config = load_config(source, trust_remote_code) if is_own else config
-    kind: Any = getattr(transformers, _TASK_CLASSES[head])
+    kind: Any = getattr(transformers, f"AutoModelFor{TASK_HEADS[head]}")
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {name}: no head for {head} is known for {config.model_type} models")
     options: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}

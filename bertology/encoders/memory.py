@@ -36,7 +36,7 @@ from bertology.encoders._modules import (
     no_parameters_learn,
 )
 from bertology.encoders.encoder import Encoder
-from bertology.encoders.heads import has_causal_head
+from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, check_fast, copy_embeddings, load_encoder, load_tokenizer
 from bertology.encoders.sources import (
@@ -181,15 +181,14 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
     size = shape_of(model.config.to_dict(), f"model {title}, its configuration")
-    masked, classifier = (
-        not model.config.is_encoder_decoder and isinstance(model, mapping.get(type(model.config), ()))
-        for mapping in (known.MODEL_FOR_MASKED_LM_MAPPING, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
-    )
+    is_encoder = not model.config.is_encoder_decoder
+    has_masked = is_encoder and isinstance(model, known.MODEL_FOR_MASKED_LM_MAPPING.get(type(model.config), ()))
+    has_task = is_encoder and task_head([kind.__name__]) is not None
 
     def parts_of(one: Any) -> LoadedModel:
         blocks = find_blocks(body_of(one), n_layers=size.n_layers, family=size.family)
-        heads = [one if has_head else None for has_head in (masked, classifier)]
-        return LoadedModel(body_of(one), blocks, heads[0], classifier=heads[1], whole=one)
+        masked, with_task = (one if has_head else None for has_head in (has_masked, has_task))
+        return LoadedModel(body_of(one), blocks, masked, with_task=with_task, whole=one)
 
     parts = parts_of(model)
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
@@ -452,7 +451,8 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, name: str) -> _Re
             stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _rows(tokenizer):
-                output = run(input_ids=ids[None].to(next(body.parameters()).device))
+                batch = ids[None, None] if task_head([type(run).__name__]) == "choices" else ids[None]
+                output = run(input_ids=batch.to(next(body.parameters()).device))
                 named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
                 logits = next((one for one in named if one is not None), None)
                 if (logits := output[0] if isinstance(output, tuple) else logits) is not None:
@@ -476,8 +476,11 @@ def _returned_in(encoder: Encoder) -> _Returned:
         found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
         if encoder.has_masked_lm_head:
             found["logits"] = encoder.masked_logits(ids, mask.nonzero(), attention_mask=mask)[last]
-        elif encoder.model.classifier is not None:
-            found["logits"] = encoder.class_logits(ids, mask)
+        elif (kind := encoder.task_head) in ("sentence", "words", "choices"):
+            alone = kind == "choices"  # each text as the only one among which is chosen
+            given = [one[:, None] if alone else one for one in (ids, mask)]
+            logits = encoder.task_output(given[0], attention_mask=given[1]).logits
+            found["logits"] = logits[mask.bool()] if kind == "words" else logits
         elif has_causal_head(encoder.model.outermost) and (causal := encoder.causal_head) is not None:
             found["logits"] = causal.logits(causal.features(found[f"layer {last}"]))
     return {name: values.cpu() for name, values in found.items()}

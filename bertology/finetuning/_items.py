@@ -22,7 +22,7 @@ from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
-from bertology.encoders.loading import HeadKind
+from bertology.encoders.heads import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
 from bertology.families.vectors import fill_sentences

@@ -29,7 +29,8 @@ from bertology._settings import checked
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
-from bertology.encoders.loading import HeadKind, load_tunable
+from bertology.encoders.heads import HeadKind
+from bertology.encoders.loading import load_tunable
 from bertology.encoders.masked_loss import MaskedText
 from bertology.errors import BertologyError, CorpusError, ModelError, SignalError
 from bertology.finetuning import load_tuned

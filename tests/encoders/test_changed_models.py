@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from bertology import Encoder, compare, load_corpus, probe
-from bertology.encoders import load_classifier, load_encoder, model_name, resolve_model
+from bertology.encoders import load_encoder, model_name, resolve_model
 from bertology.encoders.memory import model_names
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
@@ -263,10 +263,10 @@ def test_a_classifier_is_not_answered_by_a_head_of_its_files(tokenizer: Any) -> 
     hooked = hooks(classifier)
     with pytest.raises(ModelError, match="no masked-LM head"):
         probe("agreement", model=(hooked, tokenizer), **settings)
-    encoder = load_classifier(resolve_model(model_name((hooked, tokenizer))), device="cpu")
+    encoder = load_encoder(resolve_model(model_name((hooked, tokenizer))), device="cpu")
     ids = tokenizer(TEXTS[0], return_tensors="pt")["input_ids"]
     with torch.no_grad():
-        torch.testing.assert_close(encoder.class_logits(ids), hooked.eval()(ids).logits, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(encoder.task_output(ids).logits, hooked.eval()(ids).logits, rtol=1e-4, atol=1e-4)
 
 
 def test_an_encoder_with_hooks_is_not_known_by_its_files() -> None:

@@ -21,7 +21,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from bertology import compress
 from bertology._files import explained_system_errors, explained_write_errors, system_error
 from bertology.activations.store import list_stored
-from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
+from bertology.encoders import in_memory, load_encoder, model_fingerprint, resolve_model
 from bertology.encoders.sources import quiet_loading, save_model
 from bertology.errors import BertologyError, ModelError, StoreError
 
@@ -135,10 +135,10 @@ def test_a_head_that_is_kept_with_adapters(base: Path, tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = str(base)  # which has no such head
     (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
-    encoder = load_classifier(str(tmp_path / "adapter"), device="cpu")
+    encoder = load_encoder(str(tmp_path / "adapter"), device="cpu")
     with torch.no_grad():
         expected = model(IDS, attention_mask=MASK).logits
-    torch.testing.assert_close(encoder.class_logits(IDS, MASK), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoder.task_output(IDS, attention_mask=MASK).logits, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_tokenizer_beside_adapters_is_theirs(base: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from transformers import (
 
 from bertology import Corpus, load_encoder, probe
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, load_classifier
+from bertology.encoders import Encoder
 from bertology.encoders.sources import quiet_loading
 from bertology.finetuning import _training, read_finetuned
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
@@ -179,7 +179,7 @@ def test_peft_loads_adapters_to_the_same_model(
     with torch.no_grad():
         expected = kind.from_pretrained(tuned.folder()).eval()(**read).logits
         torch.testing.assert_close(plain(**read).logits, expected, rtol=1e-5, atol=1e-5)
-    ours = load_classifier(str(adapter), device="cpu").class_logits(read["input_ids"], read["attention_mask"])
+    ours = load_encoder(str(adapter), device="cpu").task_output(**read).logits
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
 
 

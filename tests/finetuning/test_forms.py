@@ -17,7 +17,6 @@ from transformers import AutoModelForSequenceClassification, Trainer
 from bertology import BertologyError, Corpus, FineTuned, compress, finetune_grid, load_encoder, probe
 from bertology._machine import quiet_loading
 from bertology.encoders import model_fingerprint, resolve_model
-from bertology.encoders.loading import load_classifier
 from bertology.finetuning import FineTuneSettings
 from bertology.finetuning._items import tuning_task
 from bertology.finetuning._training import HeadGates, Trained, build
@@ -196,7 +195,7 @@ def test_an_lstm_learns_its_teacher_and_is_a_model_like_any_other(tune: Tune, su
                 torch.cat([last[2], last[3]], dim=-1) @ stored["classifier.0.weight"].T + stored["classifier.0.bias"]
             )
             logits = inner.relu() @ stored["classifier.2.weight"].T + stored["classifier.2.bias"]
-            found = load_classifier(str(tuned.folder()), device="cpu").class_logits(ids, mask)[row]
+            found = load_encoder(str(tuned.folder()), device="cpu").task_output(ids, attention_mask=mask).logits[row]
             torch.testing.assert_close(found, logits[0], rtol=1e-5, atol=1e-6)
     check_saved_scores(tuned, subjects)
     assert probe("pos", model=tuned.folder(), layers=[0, 2], sentences=40, controls="none", device="cpu").rows

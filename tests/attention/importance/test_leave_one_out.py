@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology.attention.importance import MaskedWords, Without, head_importance, scores_without, without_heads
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, load_classifier, masked_lm_loss
+from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import ModelError
 
 
@@ -87,6 +87,6 @@ def test_what_cannot_be_asked(task: MaskedWords) -> None:
         without_heads(task, head_importance(task), seeds=())
 
 
-def test_a_model_without_a_classifier_is_refused(tiny_bert: Path) -> None:
-    with pytest.raises(ModelError, match=r"the weights lack classifier\.bias"):
-        load_classifier(str(tiny_bert), device="cpu")
+def test_a_model_without_a_head_for_a_task_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(ModelError, match="no head for a task: give a model that was fine-tuned"):
+        load_encoder(str(tiny_bert), device="cpu").task_output(torch.zeros(1, 4, dtype=torch.long))
