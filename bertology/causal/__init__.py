@@ -18,9 +18,10 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
-    from bertology.causal.items import PatchPair, agreement_pairs, sensitive_pairs
+    from bertology.causal.items import agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
+    from bertology.causal.targets import PatchPair, Target
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -30,6 +31,7 @@ __all__ = [
     "CausalProbe",
     "PatchPair",
     "PatchingMap",
+    "Target",
     "agreement_pairs",
     "attribute",
     "patch",

@@ -1,31 +1,36 @@
-"""Attribution: which words of a text a choice between two words at its mask rests on, and how faithful the scores are.
+"""Attribution: which words of a text a prediction rests on, and how faithful the scores are.
 
 :func:`attribute` computes scores by several methods; :class:`Attributions` holds, shows and checks them.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from torch import Tensor
 
-from bertology._names import aligned, folder_name, name_not_found
+from bertology._machine import on_each_core
+from bertology._names import aligned, check_name, folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
-from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
-from bertology.causal.patching import Target, check_changes, intervening_in
+from bertology.causal.patching import check_changes, intervening_in
+from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, Target, fitting_pairs
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, find_part, starting_from
-from bertology.errors import ClozeError, ModelError
+from bertology.errors import BertologyError, ClozeError, ModelError, quoted
 from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
@@ -42,9 +47,15 @@ OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
 """Methods whose scores are of the mixing inside a block: from layer 1 on."""
 METHODS = ("integrated_gradients", "leave_one_out", "random", "gradient_times_input", *OF_BLOCKS)
 """The first three score the embeddings (layer 0); gradients score the hidden states of each layer."""
+MORE_METHODS = ("occlusion", "shapley", "kernel_shap")
+"""Methods that mask several words at once, computed where they are named; they score the embeddings."""
+_OF_CAPTUM = {"shapley": "ShapleyValueSampling", "kernel_shap": "KernelShap"}
 _LARGEST_ERROR = 0.05
-_SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
-"""Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
+_MOST_PRINTED = 5
+_TESTS = ("comprehensiveness", "sufficiency", "rank_correlation", "completeness_error")
+SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input", *MORE_METHODS)
+"""Methods whose scores are positive where a word is evidence for what is explained, negative where against it."""
+Unit = Literal["word", "subword"]
 
 
 def attribute(
@@ -55,41 +66,56 @@ def attribute(
     layers: Sequence[int] | None = None,
     baseline: str = "mask",
     steps: int = 50,
+    span: int = 3,
+    samples: int = 25,
+    unit: Unit = "word",
+    scores: Mapping[str, Sequence[Sequence[float]]] | None = None,
     seed: int = 0,
 ) -> Attributions:
-    """Scores of words for the difference of two logits at the mask, good minus bad (Yin & Neubig 2022).
+    """Scores of words for a prediction: of a choice at a mask the difference of two logits (Yin & Neubig 2022), of a
+    label its logit minus that of another one; see :class:`Target`.
 
     - ``integrated_gradients`` of word embeddings, from a text whose words are all masks or padding (Sundararajan et al.
       2017); positions and special tokens are the same in both. What it misses of the difference between the two texts
       is its error of completeness.
-    - ``leave_one_out``: the difference, minus that with the word masked.
+    - ``leave_one_out``: the score, minus that with the word masked; ``occlusion``: the same of each ``span`` of words
+      in a row, mean of the spans that the word is in (Zeiler & Fergus 2014).
+    - ``shapley``: mean of what masking the word changes in random orders of all words; ``kernel_shap``: the weighted
+      least-squares estimate of the same values (Lundberg & Lee 2017); both by captum.
     - ``gradient_times_input``: gradient × hidden state of the layer, summed over dimensions (Shrikumar et al. 2017).
-    - ``attention``: weights from the mask to the word, mean of the heads; ``attention_norms``: ‖αf(x)‖, the weight ×
-      the norm of the word's value after the head's part of the output projection, mean of the heads (Kobayashi et al.
-      2020, section 3; not their norm of the sum over heads, nor the norms with residual connection and LayerNorm of
-      Kobayashi et al. 2021); ``rollout``: weights through all layers below (Abnar & Zuidema 2020).
-    - ``value_zeroing``: cosine distance by which the mask's state moves when the word's values are zero in a layer
-      (Mohebbi et al. 2023, section 4).
+    - ``attention``: weights from the subword that the prediction is read at to the word, mean of the heads;
+      ``attention_norms``: ‖αf(x)‖, the weight × the norm of the word's value after the head's part of the output
+      projection, mean of the heads (Kobayashi et al. 2020, section 3; not their norm of the sum over heads, nor the
+      norms with residual connection and LayerNorm of Kobayashi et al. 2021); ``rollout``: weights through all layers
+      below (Abnar & Zuidema 2020). A masked word is read at the mask; of labels and answers the subwords of the last
+      layer are weighted by the norm of the gradient of the score there: ``[CLS]`` alone where a pooler reads it.
+    - ``value_zeroing``: cosine distance by which the state of that subword moves when the word's values are zero in a
+      layer (Mohebbi et al. 2023, section 4).
     - ``random``: numbers drawn at random, as a control.
 
     Scores of subwords are summed to words; that of a subword that several words share, as those of *cannot*, is divided
     equally among them, so that the scores of the words sum to those of the text. Leaving one out and value zeroing
     change all subwords of a word together, so that words that share all of them have the same score. Of attention
-    weights and of distances more is more important; other scores are positive where a word speaks for the good one.
+    weights and of distances more is more important; other scores are positive where a word speaks for the prediction.
 
     Args:
-        encoder: a masked language model.
-        questions: texts with their two words; ``other`` is not read.
-        methods: which ones; all that the model's family allows when left out.
+        encoder: a model with a head for the target of the questions.
+        questions: texts with what is predicted of them; ``other`` is not read.
+        methods: which ones; all of ``METHODS`` that the model's family allows when left out.
         layers: layers of hidden states and blocks; when left out the embeddings, since the gradient of the last layer
-            is that of the mask alone, and the last block.
-        baseline: baseline of integrated gradients, ``mask`` or ``pad``.
+            is that of the subword that is read alone, and the last block.
+        baseline: input that words are replaced by, ``mask`` or ``pad``.
         steps: steps of integrated gradients.
-        seed: random seed of the control.
+        span: words in a row that are masked together by occlusion.
+        samples: random orders of Shapley values; ``kernel_shap`` takes as many forward passes.
+        unit: what is scored, words or subwords.
+        scores: scores of others by name, for each question those of its words, to be tested with these.
+        seed: random seed of the control, and of the samples.
 
     Raises:
         ClozeError: no question fits the model.
-        ModelError: no masked-LM head, a layer that the model does not have, or a method that cannot read its family.
+        ModelError: no head for the target, a layer that the model does not have, or a method that cannot read its
+            family.
         NameNotFoundError: no such method or baseline.
     """
     if methods is None:  # those that do not need to know where the family projects values, where that is not known
@@ -99,91 +125,216 @@ def attribute(
         except ModelError:
             unknown.add("value_zeroing")
         methods = [method for method in METHODS if method not in unknown]
-    for what, asked, known in (("method of attribution", methods, METHODS), ("baseline", [baseline], ("mask", "pad"))):
-        if wrong := [name for name in asked if name not in known]:
-            raise name_not_found(what, wrong[0], known)
+    every = (*METHODS, *MORE_METHODS)
+    for method in methods:
+        check_name("method of attribution", method, every)
+    check_name("baseline", baseline, ("mask", "pad"))
+    check_name("unit", unit, get_args(Unit))
     if not questions:
         raise ClozeError("no question: give at least one text")
+    if min(steps, span, samples) < 1:
+        raise ClozeError(f"{steps} steps, a span of {span} words and {samples} samples: give one or more of each")
     chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
     check_changes(encoder, chosen, verb="attribute")
     if "attention_norms" in methods:
         check_norms(encoder)
     layers_of = {"gradient_times_input": (0,) if layers is None else chosen}
     layers_of |= dict.fromkeys(OF_BLOCKS, tuple(layer for layer in chosen if layer))
-    alone = [replace(one, other=one.text, places=()) for one in questions]
-    (kept, reasons), found = fitting_pairs(encoder, alone, by_word=True), []
-    for number, one in kept.items():
-        reader = _Reader(encoder, one, baseline, steps, (seed, number))
-        scores: dict[Key, Floats] = {}
-        for method in (method for method in METHODS if method in methods):
-            of_method = reader.scores(method, layers_of.get(method, (0,)))
-            scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
-        found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
-    return Attributions(encoder, tuple(questions), tuple(found), tuple(reasons.items()))
+    alone = [replace(one, other="", other_seconds=None, places=()) for one in questions]
+    kept, reasons = fitting_pairs(encoder, alone, by_word=True)
+    if unit == "subword":
+        kept = {number: _in_subwords(encoder, one) for number, one in kept.items()}
+    given = _checked_scores(scores or {}, kept, len(questions), every)
+    settings: dict[str, Any] = {"baseline": baseline, "steps": steps, "span": span, "samples": samples}
+    in_order = [method for method in every if method in methods]
+
+    def work(reader: Encoder, part: slice) -> list[Attributed]:
+        found = []
+        for number, one in list(kept.items())[part]:
+            of_text = _Reader(reader, one, seed=(seed, number), **settings)
+            for method in in_order:
+                of_text.add(method, layers_of.get(method, (0,)))
+            of_text.scores |= {(name, 0): of_name[number] for name, of_name in given.items()}
+            found.append(of_text.result(number))
+        return found
+
+    parts = on_each_core(encoder, work, most=min(_MOST_WORKERS, len(kept)))
+    found = sorted((one for part in parts for one in part), key=lambda one: one.number)
+    return Attributions(encoder, tuple(questions), tuple(found), tuple(reasons.items()), tuple(given), baseline)
+
+
+_MOST_WORKERS = 8
+
+
+def _checked_scores(
+    scores: Mapping[str, Sequence[Sequence[float]]], kept: Mapping[int, AlignedPair], n: int, methods: Sequence[str]
+) -> dict[str, dict[int, Floats]]:
+    """Scores of others by name and number of the question."""
+    found: dict[str, dict[int, Floats]] = {}
+    for name, of_texts in scores.items():
+        if name in methods:
+            raise ClozeError(f"scores {quoted(name)}: a method is called so: give them another name")
+        if len(of_texts) != n:
+            problem = f"those of {len(of_texts)} texts for {n}"
+            raise ClozeError(f"scores {quoted(name)}: {problem}: give a list for each text")
+        found[name] = {}
+        for number, one in kept.items():
+            values = np.asarray(of_texts[number], dtype=np.float64)
+            if values.shape != (len(one.words),) or not np.isfinite(values).all():
+                shape = f"{values.size} numbers for the {len(one.words)} words of {quoted(' '.join(one.words))}"
+                raise ClozeError(f"scores {quoted(name)}: {shape}: give a finite number for each of them")
+            found[name][number] = values
+    return found
+
+
+def _in_subwords(encoder: Encoder, one: AlignedPair) -> AlignedPair:
+    """The same text with each subword as a word of its own; of choices it is a row in each that has it."""
+    width, spans = len(one.ids[0]) // one.n_parts, dict[tuple[int, ...], None]()
+    for span in one.spans:
+        by_row = span.reshape(len(np.unique(span // width)), -1)
+        spans |= dict.fromkeys(map(tuple, by_row.T.tolist()))
+    arrays = [np.array(span, dtype=np.int64) for span in spans]
+    forms = encoder.tokenizer.convert_ids_to_tokens([int(one.ids[0][span[0]]) for span in arrays])
+    return replace(one, words=tuple(forms), spans=tuple(arrays))
 
 
 class _Reader:
-    """One text, and passes over it and over versions of it."""
+    """One text, and forward passes over it and over versions of it."""
 
-    def __init__(self, encoder: Encoder, one: AlignedPair, baseline: str, steps: int, seed: tuple[int, int]) -> None:
-        self._encoder, self._one, self._baseline, self._steps, self._seed = encoder, one, baseline, steps, seed
-        self.error = float("nan")
-        """Error of completeness of integrated gradients, once they are computed."""
+    def __init__(
+        self,
+        encoder: Encoder,
+        one: AlignedPair,
+        *,
+        baseline: str,
+        steps: int,
+        span: int,
+        samples: int,
+        seed: tuple[int, int],
+    ) -> None:
+        self._encoder, self._one, self._seed = encoder, one, seed
+        self._steps, self._span, self._samples = steps, span, samples
+        self._decision = Decision(encoder, [one])
         body: Any = encoder.model.body
         self._look_up: Callable[[Tensor], Tensor] = body.get_input_embeddings()
-        self.words = tuple(name.partition(" ")[2] for name in one.places if name != SPECIAL)
-        self._pieces = [pieces for name, pieces in one.places.items() if name != SPECIAL]
+        self._pieces = list(one.spans)
         self._n_owners = np.bincount(np.concatenate(self._pieces), minlength=len(one.ids[0]))
         self._ids = torch.from_numpy(one.ids[0]).to(encoder.device)
-        self._candidates = torch.tensor(one.candidates, device=encoder.device)
-        self.plain = float(differences(encoder, one, [one.ids[0]])[0])
+        self._empty = self._ids.clone()
+        self._empty[torch.from_numpy(np.concatenate(self._pieces))] = empty_id(encoder, baseline)
+        every = [one.ids[0], self._empty.cpu().numpy()]
+        self._plain, self._of_empty = scores_of(encoder, one, every).tolist()
+        self.scores: dict[Key, Floats] = {}
+        self._special: dict[Key, Floats] = {}
+        self._errors: dict[Key, float] = {}
+        self._seconds: dict[str, float] = {}
 
-    def scores(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
-        """``[word]`` scores by layer."""
+    def add(self, method: str, layers: Sequence[int]) -> None:
+        """Compute the scores of a method in some layers, with their time and error of completeness."""
+        started = time.perf_counter()
         match method:
             case "leave_one_out":
-                masked = masked_differences(self._encoder, self._one, dict(enumerate(self._pieces)))
-                return {0: self.plain - np.array(list(masked.values()))}
+                found = {0: self._leave_out({(word,): [word] for word in range(len(self._pieces))})}
+            case "occlusion":
+                found = {0: self._occlusion()}
+            case "shapley" | "kernel_shap":
+                found = {0: self._sampled(method)}
             case "random":
-                return {0: np.random.default_rng(self._seed).standard_normal(len(self.words))}
+                found = {0: np.random.default_rng(self._seed).standard_normal(len(self._pieces))}
             case "value_zeroing":
-                return {layer: self._value_zeroing(layer) for layer in layers}
+                found = {layer: self._value_zeroing(layer) for layer in layers}
             case "integrated_gradients":
-                of_pieces = {0: self._integrated_gradients()}
+                found = self._of_words(method, {0: self._integrated_gradients()})
             case "gradient_times_input":
-                of_pieces = self._gradients(layers)
+                found = self._of_words(method, self._gradients(layers))
             case _:
-                of_pieces = self._attention(method, layers) if layers else {}
-        by_owner = {layer: scores / np.maximum(self._n_owners, 1) for layer, scores in of_pieces.items()}
-        return {layer: np.array([one[pieces].sum() for pieces in self._pieces]) for layer, one in by_owner.items()}
+                found = self._of_words(method, self._attention(method, layers) if layers else {})
+        self._seconds[method] = time.perf_counter() - started
+        gain = self._plain - self._of_empty
+        for layer, values in found.items():
+            self.scores[method, layer] = values
+            if method in SIGNED:
+                self._errors[method, layer] = abs(float(values.sum()) - gain) / abs(gain) if gain else float("nan")
+
+    def result(self, number: int) -> Attributed:
+        """All that was computed."""
+        at = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
+        names = tuple(self._encoder.tokenizer.convert_ids_to_tokens(self._one.ids[0][at].tolist()))
+        own = self._special, names, self._errors, self._seconds
+        return Attributed(number, self._one.words, self._plain, self.scores, self._one, *own)
+
+    def _of_words(self, method: str, of_pieces: Mapping[int, Floats]) -> dict[int, Floats]:
+        """``[word]`` scores by layer, of those ``[piece]``; those of special tokens are kept apart."""
+        special, found = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64)), {}
+        for layer, scores in of_pieces.items():
+            self._special[method, layer] = scores[special]
+            by_owner = scores / np.maximum(self._n_owners, 1)
+            found[layer] = np.array([by_owner[pieces].sum() for pieces in self._pieces])
+        return found
+
+    def _leave_out(self, sets: Mapping[Any, Sequence[int]]) -> Floats:
+        """``[set]`` the score, minus that with the words of a set masked."""
+        masked = {key: np.concatenate([self._pieces[word] for word in words]) for key, words in sets.items()}
+        scores = masked_scores(self._encoder, self._one, masked, int(self._empty_id))
+        return self._plain - np.array(list(scores.values()))
+
+    @property
+    def _empty_id(self) -> int:
+        return int(self._empty[int(self._pieces[0][0])])
+
+    def _occlusion(self) -> Floats:
+        n_words = len(self._pieces)
+        starts = range(max(1, n_words - self._span + 1))
+        spans = {start: list(range(start, min(start + self._span, n_words))) for start in starts}
+        lost, is_in = self._leave_out(spans), np.zeros((len(spans), n_words))
+        for start, words in spans.items():
+            is_in[start, words] = 1
+        return np.asarray(lost @ is_in / is_in.sum(0), dtype=np.float64)
+
+    def _sampled(self, method: str) -> Floats:
+        """Shapley values of words that are there or masked, by a sampler of captum."""
+        if importlib.util.find_spec("captum") is None:
+            raise BertologyError(f"{method} needs captum: pip install 'bertology[explain]'")
+        library: Any = importlib.import_module("captum.attr")
+        empty, n_words = self._empty_id, len(self._pieces)
+
+        def score(is_there: Tensor) -> Tensor:
+            texts = []
+            for row in is_there.bool().tolist():
+                left_out = [pieces for pieces, there in zip(self._pieces, row, strict=True) if not there]
+                texts.append(self._one.ids[0].copy())
+                texts[-1][np.concatenate([np.zeros(0, dtype=np.int64), *left_out])] = empty
+            return torch.from_numpy(scores_of(self._encoder, self._one, texts))
+
+        how: dict[str, Any] = {"n_samples": self._samples, "perturbations_per_eval": 64}
+        if method == "kernel_shap":
+            how["n_samples"] = self._samples * n_words
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.manual_seed(int(np.random.SeedSequence(self._seed).generate_state(1)[0]))
+            sampler = getattr(library, _OF_CAPTUM[method])(score)
+            found = sampler.attribute(torch.ones(1, n_words), baselines=torch.zeros(1, n_words), **how)
+        return np.asarray(found[0].double().numpy())
 
     def _integrated_gradients(self) -> Floats:
-        encoder, empty = self._encoder, self._ids.clone()
-        of_words = torch.from_numpy(np.concatenate(self._pieces)).to(empty.device)
-        empty[of_words] = encoder.mask_id if self._baseline == "mask" else encoder.pad_id
         with torch.no_grad():
-            full, start = self._look_up(self._ids), self._look_up(empty)
+            full, start = self._look_up(self._ids), self._look_up(self._empty)
         shares = ((torch.arange(self._steps, device=full.device) + 0.5) / self._steps).to(full.dtype)
         total = torch.zeros_like(full)
-        for some in torch.split(shares, max(1, pieces_in_batch(encoder.device) // len(full))):
+        for some in torch.split(shares, max(1, pieces_in_batch(self._encoder.device) // len(full))):
             between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
-            (gradient,) = torch.autograd.grad(self._difference_of(between).sum(), between)
+            with torch.enable_grad():
+                scores = self._decision(*self._rows(len(some)), embeddings=between)
+                (gradient,) = torch.autograd.grad(scores.sum(), between)
             total += gradient.sum(0)
-        scores = ((full - start) * total / self._steps).sum(1).double().cpu().numpy()
-        with torch.no_grad():
-            ends = self._difference_of(torch.stack([full, start])).double()
-        whole = float(ends[0] - ends[1])
-        self.error = abs(float(scores.sum()) - whole) / abs(whole) if whole else float("nan")
-        return np.asarray(scores)
+        return np.asarray(((full - start) * total / self._steps).sum(1).double().cpu().numpy())
 
-    def _difference_of(self, embeddings: Tensor) -> Tensor:
-        """``[row]`` good minus bad, from word embeddings; a gradient passes through."""
-        head = self._encoder.masked_head
-        last = self._encoder.model.body(inputs_embeds=embeddings, return_dict=True).last_hidden_state
-        logits = head.logits(head.features(last[:, self._one.mask]), self._candidates)
-        return logits[:, 0] - logits[:, 1]
+    def _rows(self, n: int) -> tuple[Tensor, Tensor]:
+        """The text in ``n`` rows, and of which text they are."""
+        return self._ids.expand(n, -1), torch.zeros(n, dtype=torch.int64)
 
-    def _gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
+    def _with_gradients(self, layers: Sequence[int]) -> dict[int, tuple[Tensor, Tensor]]:
+        """``[piece, dim]`` states of layers, with the gradients of the score; zero above all that it depends on."""
         kept: dict[int, Tensor] = {}
 
         def keep(layer: int, state: Tensor) -> Tensor:
@@ -192,59 +343,86 @@ class _Reader:
 
         changes = [Intervention(layer, partial(keep, layer)) for layer in layers]
         with torch.enable_grad(), intervening_in(self._encoder, changes):
-            embeddings = self._look_up(self._ids[None]).detach().requires_grad_(True)
-            difference = self._difference_of(embeddings).sum()
-            found = torch.autograd.grad(difference, [kept[layer] for layer in layers])
-        products = {layer: (kept[layer] * gradient)[0].sum(1) for layer, gradient in zip(layers, found, strict=True)}
-        return {layer: one.detach().double().cpu().numpy() for layer, one in products.items()}
+            score = self._decision(*self._rows(1)).sum()
+            read = [layer for layer in layers if layer in kept]
+            found = torch.autograd.grad(score, [kept[layer] for layer in read], allow_unused=True)
+        both = zip(read, found, strict=True)
+        slopes = {layer: torch.zeros_like(kept[layer]) if one is None else one for layer, one in both}
+        unfold = self._decision.unfold
+        return {layer: (unfold(kept[layer].detach())[0], unfold(slopes[layer])[0]) for layer in read}
+
+    def _gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
+        of_layers = self._with_gradients(layers)
+        return {n: (state * slope).sum(1).double().cpu().numpy() for n, (state, slope) in of_layers.items()}
+
+    @cached_property
+    def _read_at(self) -> Floats:
+        """``[piece]`` weights, which sum to 1, of the subwords that the prediction is read at."""
+        weights, of = np.zeros(len(self._ids)), self._one.target
+        if of.kind in ("word", "probe"):
+            weights[self._one.at] = 1
+        else:
+            (_, slope) = self._with_gradients([self._encoder.n_layers])[self._encoder.n_layers]
+            weights = slope.norm(dim=1).double().cpu().numpy()
+        return np.asarray(weights / (weights.sum() or 1))
 
     def _attention(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
         values: dict[int, Tensor] = {}
         kept = layers if method == "attention_norms" else ()
         keeping = [Intervention(layer, partial(values.setdefault, layer), "values") for layer in kept]
+        inputs: dict[str, Any] = self._decision.inputs(self._ids[None])
         with intervening_in(self._encoder, keeping):
-            maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
+            maps = self._encoder.attentions(**inputs, layers=range(1, max(layers) + 1))
         for layer in kept:
             maps[layer] = maps[layer] * value_norms(values[layer], layer, self._encoder)[:, :, None]
-        means = {layer: one[0].double().mean(0).cpu().numpy() for layer, one in maps.items()}
+        # A choice has a map of its own; from one to another there is no attention.
+        means = {n: block_diag(*one.double().mean(1).cpu().numpy()) for n, one in maps.items()}
         if method == "rollout":
             rolled = attention_rollout(np.stack([means[layer] for layer in sorted(means)]))
             means = dict(zip(sorted(means), rolled, strict=True))
-        return {layer: means[layer][self._one.mask] for layer in layers}
+        return {layer: self._read_at @ means[layer] for layer in layers}
 
     def _value_zeroing(self, layer: int) -> Floats:
-        encoder, mask = self._encoder, self._one.mask
-        ids = self._ids.expand(len(self.words), -1)
+        encoder, decision, n_words = self._encoder, self._decision, len(self._pieces)
+        ids = self._rows(n_words)[0]
         zeroed = torch.zeros(ids.shape, dtype=torch.bool, device=ids.device)
         for row, pieces in enumerate(self._pieces):
             zeroed[row, torch.from_numpy(pieces)] = True
-        states = encoder.hidden_states(self._ids[None], layers=(layer - 1, layer))
-        without = Intervention(layer, lambda values: values.masked_fill(zeroed[..., None], 0), "values")
-        start = states[layer - 1].expand(len(self.words), -1, -1)
+        states = decision.states(self._ids[None], layers=(layer - 1, layer))
+        zeroed = decision.fold(zeroed[..., None])
+        without = Intervention(layer, lambda values: values.masked_fill(zeroed, 0), "values")
+        start = decision.fold(states[layer - 1].expand(n_words, -1, -1))
         body, blocks = encoder.model.body, encoder.model.blocks
         with starting_from(body, blocks, layer - 1, start), intervening_in(encoder, [without]):
-            changed = encoder.hidden_states(ids, layers=(layer,))[layer]
-        likeness = torch.cosine_similarity(changed[:, mask].double(), states[layer][:, mask].double(), dim=1)
-        return np.asarray((1 - likeness).cpu().numpy())
+            changed = decision.states(ids, layers=(layer,))[layer]
+        likeness = torch.cosine_similarity(changed.double(), states[layer].double(), dim=2).cpu().numpy()
+        return np.asarray((1 - likeness) @ self._read_at)
 
 
-def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[Integers]) -> Floats:
-    """``[text]`` the logit of the good word minus that of the bad one, in texts as long as that of the question."""
+def empty_id(encoder: Encoder, baseline: str) -> int:
+    """Vocabulary number of what words are replaced by: the mask, or padding where so asked or where there is none."""
+    has_mask = encoder.tokenizer.mask_token_id is not None
+    return encoder.mask_id if baseline == "mask" and has_mask else encoder.pad_id
+
+
+def scores_of(encoder: Encoder, one: AlignedPair, texts: Sequence[Integers]) -> Floats:
+    """``[text]`` scores of texts as long as that of the question."""
     size, found = max(1, pieces_in_batch(encoder.device) // len(one.ids[0])), []
+    decision = Decision(encoder, [one])
     for some in (texts[start : start + size] for start in range(0, len(texts), size)):
-        target = Target.of(encoder, [one] * len(some))
-        found.append(target.of_texts(torch.from_numpy(np.stack(some))).numpy())
+        rows = torch.zeros(len(some), dtype=torch.int64)
+        found.append(decision.scores(torch.from_numpy(np.stack(some)), rows).numpy())
     return np.concatenate(found)
 
 
-def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Integers]) -> dict[Any, float]:
-    """The difference by key, in the text with some of its subwords masked; equal texts are read once."""
+def masked_scores(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Integers], empty: int) -> dict[Any, float]:
+    """The score by key, of the text with some of its subwords replaced; equal texts are read once."""
     versions: dict[Any, Integers] = {}
     for key, subwords in masked.items():
         versions[key] = one.ids[0].copy()
-        versions[key][subwords] = encoder.mask_id
+        versions[key][subwords] = empty
     distinct = {ids.tobytes(): ids for ids in versions.values()}
-    scores = dict(zip(distinct, differences(encoder, one, list(distinct.values())).tolist(), strict=True))
+    scores = dict(zip(distinct, scores_of(encoder, one, list(distinct.values())).tolist(), strict=True))
     return {key: scores[ids.tobytes()] for key, ids in versions.items()}
 
 
@@ -254,22 +432,37 @@ class Attributed:
 
     number: int  # number of the question
     words: tuple[str, ...]
-    difference: float  # logit of the good word minus that of the bad one
+    difference: float  # the score of the target
     scores: dict[Key, Floats]  # [word] by method and layer
-    completeness_error: float
-    """Error of integrated gradients, as a share of what the text adds to the baseline; NaN where they were left out."""
     aligned: AlignedPair
+    special: dict[Key, Floats]  # [special token] by method and layer, of methods that score them
+    special_tokens: tuple[str, ...]
+    errors: dict[Key, float]
+    """Error of completeness of the methods whose scores have a sign: how far their sum is from what the text adds to
+    one whose words are all masked, as a share of that; NaN where it adds nothing."""
+    seconds: dict[str, float]
+    """Time that each method took."""
+
+    @property
+    def completeness_error(self) -> float:
+        """The error of integrated gradients; NaN where they were left out."""
+        return self.errors.get(("integrated_gradients", 0), float("nan"))
+
+    @property
+    def target(self) -> Target:
+        """The target with all its names."""
+        return self.aligned.target
 
     @property
     def mask(self) -> int:
-        """The word that is masked."""
-        places = list(self.aligned.places.values())
-        return next(number for number, pieces in enumerate(places) if self.aligned.mask in pieces)
+        """The word that is masked; -1 where no word is."""
+        if self.target.kind != "word":
+            return -1
+        return next(number for number, pieces in enumerate(self.aligned.spans) if self.aligned.mask in pieces)
 
     def subwords(self, words: Sequence[int]) -> Integers:
         """The places of all subwords of some words in the text's input."""
-        places = [chosen for name, chosen in self.aligned.places.items() if name != SPECIAL]
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(places[word] for word in words)]))
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(self.aligned.spans[word] for word in words)]))
 
     def ranked(self, method: str, layer: int) -> list[int]:
         """Words but for the mask, the one with the highest score first."""
@@ -280,10 +473,11 @@ class Attributed:
 class Faithfulness(NamedTuple):
     """Faithfulness ``[text]`` of the scores of one method to the model.
 
-    Comprehensiveness is how much of the probability of the good word, of the two, is lost when the highest words are
-    masked: mean of the first one, two and three (DeYoung et al. 2020, section 4.2; masked instead of deleted).
-    Sufficiency is how much of it is lost when all others are masked; less is better. The rank correlation is Kendall's
-    τ with leave-one-out; NaN where one of them is constant.
+    Comprehensiveness is how much of the probability of the target (of the two that are compared) is lost when the
+    highest words are masked: mean of the first one, two and three (DeYoung et al. 2020, section 4.2; masked instead of
+    deleted). Sufficiency is how much of it is lost when all others are masked; less is better. Of a predicted number
+    both are of the number itself. The rank correlation is Kendall's τ with leave-one-out; NaN where one of them is
+    constant.
     """
 
     comprehensiveness: Floats
@@ -299,7 +493,7 @@ class Attributions(PageAndFigure):
     ``.pdf`` or ``.png``).
     """
 
-    page_title: ClassVar[str] = "Words that a choice rests on"
+    page_title: ClassVar[str] = "Words that a prediction rests on"
     page_height: ClassVar[int] = 720
 
     encoder: Encoder
@@ -307,6 +501,10 @@ class Attributions(PageAndFigure):
     found: tuple[Attributed, ...]
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the questions that do not fit the model, and the reasons."""
+    given: tuple[str, ...] = ()
+    """Names of scores that were given."""
+    baseline: str = "mask"
+    """What words are replaced by."""
 
     @property
     def methods(self) -> tuple[Key, ...]:
@@ -332,9 +530,10 @@ class Attributions(PageAndFigure):
                 masked[key, k, "without"] = highest = one.subwords(order[:k])
                 # A subword that is shared with a word that is kept is kept.
                 masked[key, k, "only"] = np.setdiff1d(one.subwords(order[k:]), highest)
-            scores = masked_differences(self.encoder, one.aligned, masked) if words else {}
+            empty, probability = empty_id(self.encoder, self.baseline), one.target.probability
+            scores = masked_scores(self.encoder, one.aligned, masked, empty) if words else {}
             left_out = [one.difference - scores["alone", word] for word in words]
-            whole, shares = _probability(one.difference), {key: _probability(value) for key, value in scores.items()}
+            whole, shares = probability(one.difference), {key: probability(value) for key, value in scores.items()}
             for key in self.methods:
                 lost = [[whole - shares[key, k, kind] for k in steps[: len(words)]] for kind in ("without", "only")]
                 tau = kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
@@ -342,31 +541,61 @@ class Attributions(PageAndFigure):
                 parts.setdefault(key, []).append((*means, float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A line for each text, method, layer and word: ``question``, ``method``, ``layer``, ``place``, ``word``,
-        ``score``."""
+    def summary(self) -> pd.DataFrame:
+        """A line for each method and layer, means over texts with 95 % intervals over clusters of texts.
+
+        ``comprehensiveness``, ``sufficiency`` and ``rank_correlation`` (:class:`Faithfulness`), ``completeness_error``
+        (NaN of methods without sign), each with ``…_low`` and ``…_high``; and the mean ``seconds`` of a text, of all
+        layers of the method together (NaN of scores that were given).
+        """
         import pandas as pd
 
-        rows = [
-            {"question": one.number, "method": method, "layer": layer, "place": place, "word": word, "score": score}
-            for one in self.found
-            for (method, layer), scores in one.scores.items()
-            for place, (word, score) in enumerate(zip(one.words, scores.tolist(), strict=True), 1)
-        ]
+        rows = []
+        for key, found in zip(self.methods, self._means.tolist(), strict=True):
+            row: dict[str, Any] = {"method": key[0], "layer": key[1]}
+            for name, (mean, low, high) in zip(_TESTS, found, strict=True):
+                row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+            rows.append(row | {"seconds": float(np.mean([one.seconds.get(key[0], np.nan) for one in self.found]))})
+        return pd.DataFrame(rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each text, method, layer and word: ``question``, ``method``, ``layer``, ``place``, ``word``,
+        ``score``. Special tokens, of methods that score them, follow the words of a text with place 0."""
+        import pandas as pd
+
+        rows = []
+        for one in self.found:
+            for (method, layer), scores in one.scores.items():
+                special = zip(one.special_tokens, one.special.get((method, layer), np.zeros(0)).tolist(), strict=False)
+                of_words = enumerate(zip(one.words, scores.tolist(), strict=True), 1)
+                fixed = {"question": one.number, "method": method, "layer": layer}
+                for place, (word, score) in [*of_words, *((0, each) for each in special)]:
+                    rows.append({**fixed, "place": place, "word": word, "score": score})
         return pd.DataFrame(rows)
 
     def __str__(self) -> str:
+        if len(self.found) > _MOST_PRINTED:
+            return self._summary_lines()
         tables = []
         for one in self.found:
             rows = [(_title(*key), *(f"{score:>6.3f}" for score in scores)) for key, scores in one.scores.items()]
             tables.append("\n".join([*aligned([("", *one.words), *rows], right=1), "", *self.notes(one)]))
         return "\n\n".join(tables)
 
+    def _summary_lines(self) -> str:
+        rows = [["method", *(name.replace("_", " ") for name in _TESTS), "ms a text"]]
+        for key, found, seconds in zip(self.methods, self._means.tolist(), self.summary()["seconds"], strict=True):
+            cells = [f"{mean:.2f} [{low:.2f}, {high:.2f}]" if np.isfinite(mean) else "–" for mean, low, high in found]
+            rows.append([_title(*key), *cells, f"{1000 * seconds:.1f}" if np.isfinite(seconds) else "–"])
+        left_out = f", {len(self.excluded)} left out ({self.excluded[0][1]})" if self.excluded else ""
+        about = f"{self.encoder.source.title}; texts: {len(self.found)}{left_out}; [ ] 95 %, over texts"
+        return "\n".join([*aligned(rows, right=1), "", about, "the scores of words: --out words.html or --format csv"])
+
     def notes(self, one: Attributed) -> list[str]:
         """Notes that explain the numbers of a text, a line each."""
-        question = self.questions[one.number]
+        name = one.target.of(one.target.good, one.target.bad)
         notes = [
-            f"{self.encoder.source.title}: logit of {question.good} − logit of {question.bad} = {one.difference:.2f}",
+            f"{self.encoder.source.title}: {name} = {one.difference:.2f}",
             "scores of one method are of one kind: compare words within a line, not lines",
         ]
         if np.isfinite(one.completeness_error):
@@ -375,6 +604,10 @@ class Attributions(PageAndFigure):
                 f"{missed} of what the text adds to the baseline"
                 + (": take more steps" if one.completeness_error > _LARGEST_ERROR else "")
             )
+        if one.target.kind != "word" and (apart := [key for key in one.special if key[0] not in SIGNED[:1]]):
+            values = zip(one.special_tokens, one.special[apart[0]].tolist(), strict=True)
+            shown = ", ".join(f"{token} {score:.3f}" for token, score in values)
+            notes.append(f"special tokens, apart from the words: {shown} ({_title(*apart[0])})")
         return notes
 
     def plot(self) -> ShownFigure:
@@ -389,25 +622,30 @@ class Attributions(PageAndFigure):
     def to_html(self) -> str:
         """A page with the words of each text, shaded by the scores of a method that is chosen; it makes no request.
 
-        How faithful the methods are is measured for it, see :meth:`faithfulness`.
+        Texts can be sorted by error, where their gold label is known, or by score, and filtered by label. How faithful
+        the methods are is measured for it, see :meth:`faithfulness`.
         """
         folder, model, n_texts = "causal/assets/attribute.", self.encoder.source.title, len(self.found)
         texts = []
         for one in self.found:
-            question, (difference, _, *completeness) = self.questions[one.number], self.notes(one)
+            (difference, _, *notes), target = self.notes(one), one.target
             texts.append(
                 {
                     "words": one.words,
                     "mask": one.mask,
-                    "good": question.good,
-                    "bad": question.bad,
+                    "kind": target.kind,
+                    "good": target.good,
+                    "bad": target.bad,
+                    "gold": self.questions[one.number].gold,
+                    "score": one.difference,
                     "difference": difference.removeprefix(f"{model}: "),
-                    "completeness": "".join(completeness),
+                    "completeness": "".join(note for note in notes if note.startswith("integrated")),
+                    "special": "".join(note for note in notes if note.startswith("special")),
                     "scores": [scores.tolist() for scores in one.scores.values()],
                 }
             )
         methods = [
-            {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in _SIGNED}
+            {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in (*SIGNED, *self.given)}
             for name, layer in self.methods
         ]
         return full_page(
@@ -423,25 +661,29 @@ class Attributions(PageAndFigure):
         )
 
     @cached_property
-    def _faithfulness_table(self) -> dict[str, Any]:
-        """Means over texts with intervals, as the page's script fills its table."""
-        values = np.array(list(self.faithfulness().values()))  # [method, measure, text]
+    def _means(self) -> Floats:
+        """``[method, test, 3]`` means of :data:`_TESTS` over texts, with lower and upper ends."""
+        faithful = self.faithfulness()
+        errors = {key: np.array([one.errors.get(key, np.nan) for one in self.found]) for key in self.methods}
+        values = np.array([[*faithful[key], errors[key]] for key in self.methods])  # [method, test, text]
         has_value, sums = np.isfinite(values).astype(np.float64), np.nan_to_num(values)
         clusters = [self.questions[one.number].cluster or f"text {one.number}" for one in self.found]
         means = np.full(values.shape[:2], np.nan)
         np.divide(sums.sum(axis=2), has_value.sum(axis=2), out=means, where=has_value.any(axis=2))
-        numbers = np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2).tolist()
+        return np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2)
+
+    @cached_property
+    def _faithfulness_table(self) -> dict[str, Any]:
+        """Means over texts with intervals, as the page's script fills its table."""
+        cells = [[number_cell(*cell) for cell in of_method] for of_method in self._means.tolist()]
+        for row, seconds in zip(cells, self.summary()["seconds"], strict=True):
+            row.append({"text": f"{1000 * seconds:.1f}"} if np.isfinite(seconds) else None)
         return {
             "corner": "method",
-            "columns": ["comprehensiveness", "sufficiency", "rank correlation"],
+            "columns": [*(name.replace("_", " ") for name in _TESTS), "ms a text"],
             "rows": [_title(*key) for key in self.methods],
-            "cells": [[number_cell(*cell) for cell in of_method] for of_method in numbers],
+            "cells": cells,
         }
-
-
-def _probability(difference: float) -> float:
-    """Probability of the good word among the two."""
-    return float(1 / (1 + np.exp(-difference)))
 
 
 def _title(method: str, layer: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Literal, NamedTuple
@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
-from bertology.causal.patching import Target, batches, last_states, place_states, values_and_halves
+from bertology.causal.patching import place_states, values_and_halves
+from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, batches, fitting_pairs
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
@@ -470,7 +470,8 @@ def choose_changed(
         masked, visible = (torch.zeros(state.shape[:2], dtype=torch.bool) for _ in (0, 1))
         for row, one in enumerate(ones[number] for number in rows):
             visible[row, np.concatenate([pieces for name, pieces in one.places.items() if name != SPECIAL])] = True
-            masked[row, one.mask] = visible[row, one.mask]
+            if one.target.kind == "word":
+                masked[row, one.mask] = visible[row, one.mask]
         return changes[name](state, {"masked": masked, "visible": visible & ~masked}, layer=layer, batch=batch)
 
     every = {(name, _ALL_PLACES): partial(change, name) for name in changes}
@@ -533,7 +534,7 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
 def _choices(encoder: Encoder, pairs: Sequence[PatchPair]) -> tuple[dict[int, AlignedPair], dict[int, str]]:
     """The pairs that fit the model, each with two words to choose between, and the reasons why others do not."""
     for pair in pairs:
-        if not pair.bad:
+        if pair.target.kind == "word" and not pair.bad:
             raise ClozeError(f"{quoted(pair.text)}: a choice is between two words, and the pair has one: give it bad")
     return fitting_pairs(encoder, pairs, by_word=False)
 
@@ -551,7 +552,7 @@ def _choose(
 
     ``sets`` are the places that each place stands for; None for any. A pair without them has no value there.
     """
-    ones, top = list(kept.values()), encoder.n_layers
+    ones = list(kept.values())
 
     def n_right(differences: Tensor) -> Floats:
         """``[pair]`` in how many of its two texts, neighbouring rows, the right word is above the other."""
@@ -563,14 +564,14 @@ def _choose(
         rows = [place for place in batch for _ in (0, 1)]
         some = [ones[row] for row in rows]
         ids = torch.from_numpy(np.stack([one.ids[row % 2] for row, one in enumerate(some)]))
-        wanted = torch.tensor([one.candidates[:: 1 - 2 * (row % 2)] for row, one in enumerate(some)])
-        target = Target(encoder, torch.tensor([one.mask for one in some]), wanted)
-        states = encoder.hidden_states(ids, layers=sorted({*layers, top}))
-        plain[batch] = n_right(target(states[top]))
+        right_first = [replace(one, candidates=one.candidates[:: 1 - 2 * (row % 2)]) for row, one in enumerate(some)]
+        decision = Decision(encoder, right_first)
+        states = decision.states(ids, layers=layers)
+        plain[batch] = n_right(decision.scores(ids))
         for at, layer in enumerate(layers):
             for (name, place), change in changes.items():
                 state = change(states[layer], layer, rows, number)
-                found = n_right(target(last_states(encoder, ids, resumed=(layer, state))))
+                found = n_right(decision.scores(ids, resumed=(layer, state)))
                 right[name][at, list(sets).index(place), batch] = found
     for number, members in enumerate(sets.values()):
         has_place = np.array([members is None or bool({*members} & {*one.places}) for one in ones])

@@ -1,5 +1,4 @@
-"""Pairs of texts that differ in a few words: made of agreement items, facts and minimal pairs, and aligned with the
-pieces of a model."""
+"""Pairs of texts that differ in a few words, made of agreement items, facts and minimal pairs."""
 
 from __future__ import annotations
 
@@ -9,144 +8,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertology.causal.targets import MASK_TOKEN, PatchPair
 from bertology.cloze import MASK, Prompt
-from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.corpora import Sentence, as_sentences
 from bertology.corpora.prompts import ClozeItem, read_item_table, source_name, split_language
 from bertology.corpora.prompts.lama import read_lama
 from bertology.corpora.prompts.pairs import read_agreement
-from bertology.errors import ClozeError, quoted
+from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, Pieces
+    from bertology.encoders import Encoder
 
-SPECIAL = "special"
-"""The place of special tokens, all together."""
-_MASK = "[MASK]"
 _LONGEST_ENDING = 2
 _Made = TypeVar("_Made")
-
-
-@dataclass(frozen=True)
-class PatchPair:
-    """Two texts with one mask each, and one or two words for it.
-
-    The texts have the same number of words, such as *The keys to the cabinet [MASK]* and *The key to the cabinet
-    [MASK]*; the score at the mask is the logit of the first word minus that of the second, or the log-probability of
-    the first where there is no second.
-    """
-
-    text: str
-    """The mask is written ``{mask}``, ``[MASK]`` or ``<mask>``."""
-    other: str
-    """The text that differs."""
-    good: str
-    """The word that ``text`` calls for."""
-    bad: str = ""
-    """The word that ``other`` calls for; all pairs that are patched together have one, or none has."""
-    cluster: str = ""
-    """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
-    places: tuple[str, ...] = ()
-    """``[word]`` names of words in tables, such as ``subject``; words of one name are patched together. When left
-    out: ``changed`` where the texts differ, ``mask``, ``other word``."""
-    values: tuple[str, str] = ("", "")
-    """Values of ``text`` and ``other`` that decide the prediction, such as ``singular`` and ``plural``."""
-    language: str | None = None
-    """Language of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
-    split_at_spaces: bool = False
-    """Whether words are separated by white space alone."""
-
-    def sentences(self, mask: str = _MASK) -> list[Sentence]:
-        """Both texts with their words."""
-        texts = [Prompt(text).written(mask) for text in (self.text, self.other)]
-        return list(as_sentences(texts, language=self.language, split_at_spaces=self.split_at_spaces))
-
-
-@dataclass(frozen=True, eq=False)
-class AlignedPair:
-    """A pair in the pieces of a model."""
-
-    ids: tuple[NDArray[np.int64], NDArray[np.int64]]
-    """``[piece]`` of the text and of the other text, special tokens included; equally many."""
-    mask: int  # the piece that is masked, in both
-    candidates: tuple[int, ...]  # vocabulary numbers of the one or two words
-    places: dict[str, NDArray[np.int64]]  # pieces of each place by name; the special tokens come last
-
-
-def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
-    """Align pairs with the pieces of a model, or give the reason why one cannot be patched.
-
-    With ``by_word`` each word is a place of its own, named by its number and form.
-    """
-    texts = Sentences(text for pair in pairs for text in pair.sentences(encoder.mask_token))
-    pieces = encoder.tokenize(texts)
-    return [_aligned(encoder, pair, texts, pieces, 2 * number, by_word) for number, pair in enumerate(pairs)]
-
-
-def fitting_pairs(
-    encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool
-) -> tuple[dict[int, AlignedPair], dict[int, str]]:
-    """The pairs that fit the model, and the reasons why others do not, both by number; a :class:`ClozeError` where none
-    does."""
-    aligned = align_pairs(encoder, pairs, by_word=by_word)
-    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
-    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
-    if not kept:
-        raise ClozeError(f"{quoted(pairs[0].text)} with {quoted(pairs[0].other)}: {reasons[0]}")
-    return kept, reasons
-
-
-def _aligned(
-    encoder: Encoder, pair: PatchPair, texts: Sentences, pieces: Pieces, number: int, by_word: bool
-) -> AlignedPair | str:
-    words = [tuple(texts[side].words) for side in (number, number + 1)]
-    n_words = len(words[0])
-    for text in (pair.text, pair.other):
-        if (n_masks := Prompt(text).n_masks) != 1:
-            return f"{quoted(text)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
-    if len(words[1]) != n_words:
-        return f"the texts have {n_words} and {len(words[1])} words: give two of the same number"
-    of_text = [slice(start, start + n_words) for start in texts.starts[number : number + 2].tolist()]
-    windows = [np.unique(pieces.word_window[chosen]) for chosen in of_text]
-    if any(len(window) != 1 or window[0] < 0 for window in windows):
-        return "a text is longer than the model takes, or a word has no piece"
-    ids = [pieces.window(int(window[0])).astype(np.int64) for window in windows]
-    spans = [np.stack([pieces.word_first[chosen], pieces.word_last[chosen]]) for chosen in of_text]
-    if differ := np.flatnonzero((spans[0] != spans[1]).any(axis=0)).tolist():
-        counts = [int(np.diff(span[:, differ[0]])[0]) for span in spans]
-        forms = " and ".join(quoted(of_side[differ[0]]) for of_side in words)
-        remedy = "states are exchanged piece by piece, so give words of as many"
-        return f"{forms} have {counts[0]} and {counts[1]} pieces: {remedy}"
-    masked = [np.flatnonzero(one == encoder.mask_id).tolist() for one in ids]
-    if masked[0] != masked[1] or len(masked[0]) != 1:
-        return "the mask stands in different places of the two texts"
-    candidates = []
-    for word in filter(None, (pair.good, pair.bad)):
-        before, both = (encoder.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {word}"))
-        piece = both[len(before) :]
-        if both[: len(before)] != before or len(piece) != 1 or piece[0] == encoder.tokenizer.unk_token_id:
-            return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
-        candidates.append(int(piece[0]))
-    names = word_names(words) if by_word else pair.places
-    if not names:
-        is_mask = (spans[0][0] <= masked[0][0]) & (masked[0][0] < spans[0][1])
-        named = zip(is_mask.tolist(), *words, strict=True)
-        names = tuple("mask" if masks else "changed" if a != b else "other word" for masks, a, b in named)
-    if len(names) != n_words:
-        return f"{len(names)} places are named for {n_words} words: name one for each word"
-    places: dict[str, list[int]] = {}
-    for name, first, last in zip(names, *spans[0].tolist(), strict=True):
-        places.setdefault(name, []).extend(range(first, last))
-    places[SPECIAL] = sorted(set(range(len(ids[0]))).difference(*places.values()))
-    as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
-    return AlignedPair((ids[0], ids[1]), int(masked[0][0]), tuple(candidates), as_arrays)
-
-
-def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """``[word]`` its number and form, or both forms where the two texts differ."""
-    forms = zip(*words, strict=True)
-    return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
 
 
 def agreement_pairs(
@@ -183,7 +58,7 @@ def agreement_pairs(
         for one in agreement_items():
             for value, other in one.variants.items() if structure in (None, one.group) else ():
                 values = ("plural", "singular") if value == "singular" else ("singular", "plural")
-                text, exchanged = (Prompt(text).written(_MASK) for text in (one.text, other))
+                text, exchanged = (Prompt(text).written(MASK_TOKEN) for text in (one.text, other))
                 made.append(PatchPair(text, exchanged, one.answer, one.rivals[0], values=values))
     else:
         made = _of_items(source, structure, columns)
@@ -209,13 +84,13 @@ def _of_items(source: Any, structure: str | None, columns: str | None) -> list[P
     for item in read_agreement(source, columns=columns):
         if not isinstance(item, ClozeItem) or structure not in (None, item.group):
             continue
-        words = Prompt(item.text).written(_MASK).split()
-        mask = next(number for number, word in enumerate(words) if _MASK in word)
+        words = Prompt(item.text).written(MASK_TOKEN).split()
+        mask = next(number for number, word in enumerate(words) if MASK_TOKEN in word)
         forms = tuple(sorted((item.answer, item.rivals[0])))
         for place in range(mask):
             key = (item.group, forms, place, *words[:place], "", *words[place + 1 :])
             for earlier in (one for one in waiting[key] if one.answer == item.rivals[0]):
-                before, after = Prompt(earlier.text).written(_MASK).split()[place], words[place]
+                before, after = Prompt(earlier.text).written(MASK_TOKEN).split()[place], words[place]
                 singular, plural = sorted((before, after), key=len)
                 is_longer = 0 < len(plural) - len(singular) <= _LONGEST_ENDING
                 if is_longer and plural.startswith(singular) and plural.endswith("s"):
@@ -228,12 +103,12 @@ def _of_items(source: Any, structure: str | None, columns: str | None) -> list[P
 
 def named_places(words: Sequence[str], others: Sequence[str], changed: str = "subject") -> tuple[str, ...]:
     """``[word]`` names of places; none where the two texts differ in number of words, which patching reports."""
-    if len(words) != len(others) or _MASK not in words:
+    if len(words) != len(others) or MASK_TOKEN not in words:
         return ()
     differ = [number for number, (a, b) in enumerate(zip(words, others, strict=True)) if a != b]
     if not differ:
         return ()
-    mask = words.index(_MASK)
+    mask = words.index(MASK_TOKEN)
     named = dict.fromkeys(differ, changed) | {mask: "mask"}
     first, last = sorted((differ[0], mask))
     rest = ("before" if n < first else "between" if n < last else "after" for n in range(len(words)))
@@ -251,8 +126,8 @@ class Fact:
     language: str | None = None  # of the text, by whose rules words are found
 
     def as_pair(self) -> PatchPair:
-        """The fact with itself; its cluster is the subject."""
-        return PatchPair(self.text, self.text, self.answer, self.answer, self.subject, language=self.language)
+        """The fact in both texts; its cluster is the subject."""
+        return PatchPair(self.text, self.text, self.answer, cluster=self.subject, language=self.language)
 
 
 def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fact]:
@@ -322,7 +197,7 @@ def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
     texts, subjects = _words([one.text for one in facts], language), _words([one.subject for one in facts], language)
     for fact, words, subject in zip(facts, texts, subjects, strict=True):
         starts = [start for start in range(len(words)) if words[start : start + len(subject)] == subject]
-        if not starts or _MASK not in words:
+        if not starts or MASK_TOKEN not in words:
             made.append(None)
             continue
         changed = (*words[: starts[0]], *("" for _ in subject), *words[starts[0] + len(subject) :])
@@ -331,7 +206,7 @@ def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
 
 
 def _words(texts: Sequence[str], language: str | None) -> list[tuple[str, ...]]:
-    written = [Prompt(text).written(_MASK) for text in texts]
+    written = [Prompt(text).written(MASK_TOKEN) for text in texts]
     return [tuple(one.words) for one in as_sentences(written, language=language)]
 
 
@@ -422,7 +297,7 @@ def sensitive_pairs(
         elif fall <= 0:
             reasons[number] = "no shared word is less probable in the ungrammatical sentence"
         else:
-            words = [_MASK if at == place else form for at, form in enumerate(one.words)]
+            words = [MASK_TOKEN if at == place else form for at, form in enumerate(one.words)]
             changed = ["" if at in differ[number] else form for at, form in enumerate(words)]
             value = f"{'' if groups is None else groups[number]} {one.words[place]}, "
             made[number] = PatchPair(

@@ -1,7 +1,8 @@
 """States of other texts, or of clean ones, put into the forward pass over a text, layer by layer and place by place.
 
 :func:`patch` exchanges states of two texts (interchange intervention), :func:`trace` restores states of a text whose
-subject is noised. Both read a :class:`Target` off the last layer of :class:`Passes` and fill a :class:`PatchingMap`.
+subject is noised. Both make :class:`Passes` for a decision of the model (``targets.py``) and fill a
+:class:`PatchingMap`.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import aligned as in_columns
-from bertology._names import by_key, check_name, decimals, folder_name, layer_label, signed
+from bertology._names import check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
-from bertology.causal.items import (
+from bertology.causal.items import Fact, subject_pairs
+from bertology.causal.targets import (
     SPECIAL,
     AlignedPair,
-    Fact,
+    Decision,
     PatchPair,
+    Target,
     align_pairs,
+    batches,
     fitting_pairs,
-    subject_pairs,
+    ids_of,
     word_names,
 )
 from bertology.cloze import Prompt, ask
-from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
-from bertology.errors import ClozeError, ModelError, listed
+from bertology.errors import ClozeError, ModelError, listed, quoted
 from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
+Method = Literal["exact", "attribution", "both"]
 _ALL_PIECES, _SUBJECT = "all", "subject"
 _MOST_SHOWN = 200  # pairs whose texts stand on a page
 _END_NAMES = ("in the base text, which is patched", "in the source text"), ("with the subject noised", "as it is")
@@ -87,17 +91,31 @@ class PatchingMap(PageAndFigure):
     base: Floats
     """``[pair]`` the score in the text that is patched, as it is."""
     pairs: tuple[PatchPair, ...]
-    """``[pair]`` the texts and their two words; of :func:`trace` the fact in both, with its object."""
+    """``[pair]`` the texts and what is predicted of them; of :func:`trace` the fact in both, with its object."""
+    targets: tuple[Target, ...]
+    """``[pair]`` the target with all its names, those that the model predicts included."""
     clusters: tuple[str, ...]
     """``[pair]`` clusters that are resampled."""
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the pairs that could not be patched, and why; they are in no array."""
+    estimates: Floats | None = None
+    """``[layer, place, pair]`` estimates of ``changes`` by attribution patching, where both were asked for."""
+    steps: int = 0
+    """Steps of the path of the estimates; 0 where there are none."""
 
     @cached_property
     def effects(self) -> Floats:
         """``[layer, place]`` change of the score divided by that of the whole other text; NaN where that is 0."""
-        changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
-        return np.asarray(np.divide(changes, whole, out=np.full_like(whole, np.nan), where=whole != 0))
+        return self._shares(self.changes)
+
+    @cached_property
+    def estimated_effects(self) -> Floats | None:
+        """``[layer, place]`` the effects by attribution patching; None where they were not asked for."""
+        return None if self.estimates is None else self._shares(self.estimates)
+
+    def _shares(self, changes: Floats) -> Floats:
+        changed, whole = np.nansum(changes, axis=2), self._denominators.sum(axis=2)
+        return np.asarray(np.divide(changed, whole, out=np.full_like(whole, np.nan), where=whole != 0))
 
     @property
     def _denominators(self) -> Floats:
@@ -125,6 +143,7 @@ class PatchingMap(PageAndFigure):
         index = pd.MultiIndex.from_product([self.layers, self.places], names=["layer", "place"])
         (low, high), n_pairs = self._intervals, np.isfinite(self.changes).sum(axis=2)
         columns = {"effect": self.effects, "ci_low": low, "ci_high": high, "n_pairs": n_pairs}
+        columns |= {} if self.estimated_effects is None else {"estimate": self.estimated_effects}
         frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
         base, source = self._ends
         return frame.assign(base_score=base, source_score=source, measure=self._measure)
@@ -141,13 +160,28 @@ class PatchingMap(PageAndFigure):
     def __str__(self) -> str:
         rows = zip(self.layers, self.effects.tolist(), strict=True)
         lines = [[str(layer), *(f"{decimals(value):>5}" for value in row)] for layer, row in rows]
-        return "\n".join([*in_columns([["layer", *self.places], *lines], right=0), "", self.about, self.scores])
+        notes = [self.about, self.scores, *filter(None, [self.error])]
+        return "\n".join([*in_columns([["layer", *self.places], *lines], right=0), "", *notes])
 
     @property
     def about(self) -> str:
         """What is exchanged in which model, and the number of pairs."""
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
         return f"{self.model}, {self._exchange}; pairs: {len(self.pairs)}{left_out}"
+
+    @property
+    def error(self) -> str:
+        """How far estimates by attribution patching are from the effects; empty where there are not both."""
+        if self.estimated_effects is None:
+            path = f"mean gradient of {self.steps} steps" if self.steps > 1 else "gradient of the patched text"
+            return f"effects are estimates by attribution patching ({path})" if self.steps else ""
+        exact, estimate = (one[np.isfinite(self.effects)] for one in (self.effects, self.estimated_effects))
+        worst, mean = float(np.abs(estimate - exact).max()), float(np.abs(estimate - exact).mean())
+        varies = len(exact) > 1 and exact.std() > 0 and estimate.std() > 0
+        along = f", correlation {np.corrcoef(exact, estimate)[0, 1]:.2f}" if varies else ""
+        return (
+            f"attribution patching, steps: {self.steps}; mean error of an effect {mean:.2f}, largest {worst:.2f}{along}"
+        )
 
     @property
     def scores(self) -> str:
@@ -166,14 +200,16 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _measure(self) -> str:
-        """Name of the score at the mask."""
-        if self.source == "noise":
+        """Name of the score."""
+        if self.source == "noise" and self.targets[0].kind == "word":
             return "probability of the object"
-        words = {(pair.good, pair.bad) for pair in self.pairs}
-        if not any(pair.bad for pair in self.pairs):
-            return f"log-probability of {self.pairs[0].good if len(words) == 1 else 'the masked word'}"
-        first, second = words.pop() if len(words) == 1 else ("the first word", "the second")
-        return f"logit of {first} − logit of {second}"
+        first, *others = targets = list(dict.fromkeys(self.targets))
+        if not others:
+            return first.of(first.good, first.bad)
+        kinds = {target.kind: "" for target in targets}
+        what = "word" if first.kind == "word" else "label" if first.kind == "probe" else next(iter(kinds))
+        unlike = replace(first, word=0)
+        return unlike.of(f"the first {what}", f"the second {what}") if first.bad else unlike.of("", "")
 
     def plot(self) -> ShownFigure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
@@ -204,24 +240,28 @@ class PatchingMap(PageAndFigure):
     def _texts(self) -> dict[str, Any]:
         """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
         shown, cells = self.pairs[:_MOST_SHOWN], []
-        for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
+        for pair, target, base, whole in zip(shown, self.targets, self.base, self.whole, strict=False):
             texts, parts = pair.sentences(), []
-            for one, other in (texts, texts[::-1]):  # in parts, each with whether it is a word that differs
-                ends, of_text = [0, *(stop for _, stop in one.spans)], list[tuple[str, bool]]()
-                for (start, stop), end, a, b in zip(one.spans, ends, one.words, other.words, strict=False):
-                    of_text += [(one.text[end:start], False), (one.text[start:stop], a != b)]
-                parts.append([*of_text, (one.text[ends[-1] :], False)])
-            words = {"text": " / ".join(dict.fromkeys(filter(None, (pair.good, pair.bad))))}
+            for side in (texts, texts[::-1]):  # in parts, each with whether it is a word that differs
+                of_text = list[tuple[str, bool]]()
+                for one, other in zip(*side, strict=True):
+                    ends = [0, *(stop for _, stop in one.spans)]
+                    of_text += [(" · ", False)] * bool(of_text)
+                    for (start, stop), end, a, b in zip(one.spans, ends, one.words, other.words, strict=False):
+                        of_text += [(one.text[end:start], False), (one.text[start:stop], a != b)]
+                    of_text.append((one.text[ends[-1] :], False))
+                parts.append(of_text)
+            words = {"text": " / ".join(dict.fromkeys(filter(None, (target.good, target.bad))))}
             ordered = parts[:: -1 if self.direction == "denoise" else 1]
             for text, score in zip(ordered, (base, base + whole), strict=True):
                 cells.append([{"parts": text}, words, {"text": signed(score)}])
         names = [f"effect {end}: {name}" for end, name in enumerate(_END_NAMES[self.source == "noise"])]
-        columns = ["text", "words", self._measure]
+        columns = ["text", "words" if self.targets[0].kind == "word" else "target", self._measure]
         return {"corner": "", "columns": columns, "rows": names * len(shown), "cells": cells}
 
     def _cells(self) -> dict[str, Any]:
         """The effects as the page's script fills their table, the embeddings at the bottom."""
-        words = [one.words for one in self.pairs[0].sentences()]
+        words = self.pairs[0].words()
         differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b} | {"changed"}
         (low, high), cells = self._intervals, []
         for i, layer in reversed(list(enumerate(map(layer_label, self.layers)))):
@@ -241,68 +281,14 @@ class PatchingMap(PageAndFigure):
         }
 
 
-@dataclass(frozen=True)
-class Target:
-    """The prediction at the masks of texts: a choice between two words, or one word.
-
-    Of two words it is the logit of the first minus that of the second; of one its log-probability, or its probability.
-    """
-
-    encoder: Encoder
-    masks: Tensor  # [row] the piece that is masked
-    words: Tensor  # [row, 1 or 2] vocabulary numbers
-    is_probability: bool = False
-
-    @classmethod
-    def of(cls, encoder: Encoder, rows: Sequence[AlignedPair]) -> Target:
-        """The target of pairs that all have one word, or all two."""
-        return cls(encoder, torch.tensor([one.mask for one in rows]), torch.tensor([one.candidates for one in rows]))
-
-    def __call__(self, last: Tensor, rows: Tensor | None = None) -> Tensor:
-        """``[cell]`` scores from ``[cell, piece, dim]`` states of the last layer, and the row that each is of."""
-        encoder, rows = self.encoder, torch.arange(len(last)) if rows is None else rows
-        with torch.inference_mode():
-            features = encoder.masked_head.features(last[torch.arange(len(rows)), self.masks[rows]])
-        if self.words.shape[1] == 1:
-            logits = encoder.vocabulary_logits(features, layer=encoder.n_layers).float()
-            found = logits.log_softmax(1).cpu().double().gather(1, self.words[rows])[:, 0]
-            return found.exp() if self.is_probability else found
-        entries, index = torch.unique(self.words[rows], return_inverse=True)
-        logits = encoder.vocabulary_logits(features, entries.to(features.device), layer=encoder.n_layers)
-        chosen = logits.cpu().double().gather(1, index)
-        return chosen[:, 0] - chosen[:, 1]
-
-    def of_texts(self, ids: Tensor) -> Tensor:
-        """``[row]`` scores of texts ``[row, piece]``, with no state exchanged."""
-        return self(last_states(self.encoder, ids))
-
-
-def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | None = None) -> Tensor:
-    """``[row, piece, dim]`` states of the last layer; the pass may be resumed from the states of another one."""
-    resuming = starting_from(encoder.model.body, encoder.model.blocks, *resumed) if resumed else nullcontext()
-    with resuming:
-        return encoder.hidden_states(ids, layers=(encoder.n_layers,))[encoder.n_layers]
-
-
-def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
-    """Batches of indices of pairs of equal length, given the number of rows for each pair."""
-    for length, numbers in by_key((len(one.ids[0]), number) for number, one in enumerate(aligned)).items():
-        size = max(1, pieces_in_batch(encoder.device) // (length * max(n_rows, 1)))
-        yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
-
-
-def ids_of(rows: Sequence[AlignedPair], side: int) -> Tensor:
-    """``[row, piece]`` the texts of pairs of one length, or the other texts."""
-    return torch.from_numpy(np.stack([one.ids[side] for one in rows]))
-
-
 def place_states(
     encoder: Encoder, aligned: Sequence[AlignedPair], layers: Sequence[int]
 ) -> Iterator[tuple[int, int, str, Tensor]]:
     """``[layer, piece, dim]`` states of each place of both texts of pairs, with number of the pair, side and name."""
     for batch in batches(encoder, aligned, 1):
+        rows = [aligned[number] for number in batch]
         for side in (0, 1):
-            states = encoder.hidden_states(ids_of([aligned[number] for number in batch], side), layers=layers)
+            states = Decision(encoder, rows).states(ids_of(rows, side), layers=layers)
             stacked = torch.stack([states[layer].float().cpu() for layer in layers])  # [layer, pair, piece, dim]
             for row, number in enumerate(batch):
                 for name, pieces in aligned[number].places.items():
@@ -322,42 +308,49 @@ class Passes:
 
     Blocks below what is patched are computed once.
 
-    Texts are ``[row, piece]``; the score is read off the last layer. ``noise`` ``[row, piece, dim]`` is added to the
-    embeddings of the base, which is then the source; ``window`` is the number of layers in which what a block computes
-    is exchanged together, around the one named.
+    Texts are ``[row, piece]``. ``noise`` ``[row, piece, dim]`` is added to the embeddings of the base, which is then
+    the source; ``window`` is the number of layers in which what a block computes is exchanged together, around the one
+    named.
     """
 
     def __init__(
         self,
-        encoder: Encoder,
+        decision: Decision,
         source: Tensor,
         base: Tensor,
-        score: Target,
         *,
         site: Site,
         noise: Tensor | None = None,
         window: int = 1,
     ) -> None:
-        self._encoder, self._site, self._ids, self._score, self._window = encoder, site, base, score, window
+        self._decision, self._encoder, self._site, self._ids = decision, decision.encoder, site, base
+        self._window = window
         self._of_source: dict[int, Tensor] = {}
-        last, every = encoder.n_layers, range(encoder.n_layers + 1)
+        self._of_base: dict[int, Tensor] = {}
+        self._states: dict[int, Tensor] = {}
+        first: dict[int, Tensor] = {}
+        kept = [*self._keeping(self._of_source, site), *self._keeping(first, "hidden_state")]
+        with intervening_in(self._encoder, kept):
+            self.source_scores = decision.scores(source)
+        self._of_start = first[0]
+        noised = nullcontext() if noise is None else self._starting(first[0] + noise.to(first[0]))
+        kept = [*self._keeping(self._of_base, site), *self._keeping(self._states, "hidden_state")]
+        with noised, intervening_in(self._encoder, kept):
+            self.base_scores = decision.scores(base)
+
+    def _starting(self, state: Tensor) -> AbstractContextManager[None]:
+        """Begin with ``[row, piece, dim]`` embeddings; what is kept or changed inside the context sees these."""
+        model = self._encoder.model
+        return starting_from(model.body, model.blocks, 0, self._decision.fold(state))
+
+    def _keeping(self, into: dict[int, Tensor], site: Site) -> list[Intervention]:
+        """Keep what a site computes, by layer."""
 
         def keep(layer: int, values: Tensor) -> Tensor:
-            self._of_source[layer] = values.clone()
+            into[layer] = self._decision.unfold(values if site == "hidden_state" else values.clone())
             return values
 
-        keeping = [Intervention(n, partial(keep, n), site) for n in every[1:] if site != "hidden_state"]
-        with intervening_in(encoder, keeping):
-            of_source = encoder.hidden_states(source, layers=every)
-        self._of_source = of_source if site == "hidden_state" else self._of_source
-        noised: AbstractContextManager[None] = nullcontext()
-        if noise is not None:
-            start = of_source[0] + noise.to(of_source[0])
-            noised = starting_from(encoder.model.body, encoder.model.blocks, 0, start)
-        with noised:
-            self._states = encoder.hidden_states(base, layers=every)
-        self.source_scores, self.base_scores = score(of_source[last]), score(self._states[last])
-        """``[row]`` of the source and of the base texts."""
+        return [Intervention(n, partial(keep, n), site) for n in _layers(self._encoder, site, None)]
 
     def move(self, shifts: dict[int, Tensor]) -> None:
         """Set the source to the base shifted by ``[row, piece, dim]`` in each layer."""
@@ -367,29 +360,66 @@ class Passes:
     def changes(self, layer: int, cells: Sequence[tuple[int, Cell]]) -> Tensor:
         """``[cell]`` changes of the score of a row of the base by patching a cell at a layer."""
         encoder, rows = self._encoder, torch.tensor([row for row, _ in cells])
-        is_state, (_, *shape) = self._site == "hidden_state", self._states[0].shape
-        is_patched = torch.zeros(len(cells), *shape, dtype=torch.bool)
-        width = shape[1] // encoder.n_heads
-        for number, (_, cell) in enumerate(cells):
-            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
-            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
-        is_patched = is_patched.to(self._states[0].device)
+        is_patched = self._is_patched(cells)
 
         def exchange(layer: int) -> Change:
-            source = self._of_source[layer][rows]
-            return lambda values: torch.where(is_patched, source, values)
+            fold, source = self._decision.fold, self._of_source[layer][rows]
+            return lambda values: torch.where(fold(is_patched), fold(source), values)
 
-        if is_state:
+        if self._site == "hidden_state":
             begin, exchanged = layer, []
-            start = exchange(layer)(self._states[layer][rows])
+            start = torch.where(is_patched, self._of_source[layer][rows], self._states[layer][rows])
         else:
             lowest = layer - (self._window - 1) // 2
             layers = range(max(lowest, 1), min(lowest + self._window, encoder.n_layers + 1))
             begin, exchanged = layers[0] - 1, [Intervention(n, exchange(n), self._site) for n in layers]
             start = self._states[begin][rows]
         with intervening_in(encoder, exchanged):
-            last = last_states(encoder, self._ids[rows], resumed=(begin, start))
-        return self._score(last, rows) - self.base_scores[rows]
+            changed = self._decision.scores(self._ids[rows], rows, resumed=(begin, start))
+        return changed - self.base_scores[rows]
+
+    def _is_patched(self, cells: Sequence[tuple[int, Cell]]) -> Tensor:
+        """``[cell, piece, dim]`` which values of the base a cell exchanges."""
+        shape = next(iter(self._of_source.values())).shape[1:]
+        is_patched, width = torch.zeros(len(cells), *shape, dtype=torch.bool), shape[1] // self._encoder.n_heads
+        for number, (_, cell) in enumerate(cells):
+            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
+            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
+        return is_patched.to(self._states[0].device)
+
+    def linear_changes(self, layers: Sequence[int], cells: Sequence[tuple[int, Cell]], *, steps: int) -> Tensor:
+        """``[layer, cell]`` first-order estimates of :meth:`changes`: (source − base) · gradient of the score, summed.
+
+        With one step the gradient is that of the base (attribution patching; Nanda 2023, Syed et al. 2024). With more
+        it is the mean along the straight path from the embeddings of the base to those of the source, at the middle of
+        each step (Hanna et al. 2024, EAP-IG, *inputs*). All layers and cells take as many forward and backward passes.
+        """
+        encoder, (start, end) = self._encoder, (self._states[0], self._of_start)
+        total: dict[int, Tensor] = {}
+        for share in [0.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]:
+            kept: dict[int, Tensor] = {}
+
+            def keep(layer: int, values: Tensor, kept: dict[int, Tensor] = kept) -> Tensor:
+                kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
+                return kept[layer]
+
+            keeping = [Intervention(layer, partial(keep, layer), self._site) for layer in layers]
+            begin = self._starting(start + share * (end - start))
+            with torch.enable_grad(), begin, intervening_in(encoder, keeping):
+                scores = self._decision(self._ids)
+                gradients = torch.autograd.grad(scores.sum(), [kept[layer] for layer in layers], allow_unused=True)
+            for layer, gradient in zip(layers, gradients, strict=True):
+                if gradient is not None:  # nothing of a layer above a probe matters
+                    total[layer] = total.get(layer, 0) + self._decision.unfold(gradient) / steps
+        found = torch.zeros(len(layers), len(cells), dtype=torch.float64)
+        of_base = self._states if self._site == "hidden_state" else self._of_base
+        rows = torch.tensor([row for row, _ in cells])
+        is_patched = self._is_patched(cells)
+        for place, layer in enumerate(layers):
+            if layer in total:
+                each = ((self._of_source[layer] - of_base[layer]) * total[layer])[rows]
+                found[place] = (each * is_patched).double().sum((1, 2)).cpu()
+        return found
 
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
@@ -407,14 +437,17 @@ def patch(
     direction: Direction = "denoise",
     by_word: bool | None = None,
     source: Source = "pair",
+    method: Method = "exact",
+    steps: int = 1,
 ) -> PatchingMap:
-    """Find the states that decide about a word at a mask: layer × place, or layer × head.
+    """Find the states that decide about a prediction: layer × place, or layer × head.
 
     For each layer and place the pass over one text goes on with other states at that place alone (Vig et al. 2020;
-    Geiger et al. 2021; Meng et al. 2022, section 2). Blocks below the layer are computed once.
+    Geiger et al. 2021; Meng et al. 2022, section 2). Blocks below the layer are computed once. Attribution patching
+    estimates the effect of all of them to first order, by one backward pass.
 
     Args:
-        encoder: a masked language model.
+        encoder: a model with a head for the target of the pairs.
         pairs: one or several; of several, those that do not fit the model are left out and listed.
         site: what is exchanged; with ``head`` the output of each head at all pieces, so that places are heads.
         layers: all when left out: from 0 for hidden states, else from 1.
@@ -426,10 +459,14 @@ def patch(
             ``same_value``: such a text with the value of the text that is patched, so that nothing should change.
             ``mean_difference``: the text itself, moved by the difference of the mean states of texts of either value,
             of a half of the clusters that it is not in; of hidden states alone.
+        method: ``exact``; ``attribution``, the estimate alone (:meth:`Passes.linear_changes`); or ``both``, the exact
+            effects with the estimates next to them.
+        steps: of the path along which the gradient of the estimate is averaged; 1 takes that of the patched text.
 
     Raises:
         ClozeError: no pair fits the model, or pairs do not have the values that ``source`` needs.
-        ModelError: no masked-LM head, a layer that the model does not have, or a site that is not known of its family.
+        ModelError: no head for the target, a layer that the model does not have, or a site that is not known of its
+            family.
         NameNotFoundError: no such site, direction or source.
     """
     asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
@@ -437,13 +474,16 @@ def patch(
         ("site of an intervention", site, SITES),
         ("direction of patching", direction, get_args(Direction)),
         ("source of states", source, get_args(Source)),
+        ("method of patching", method, get_args(Method)),
     ):
         check_name(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     if not asked:
         raise ClozeError("no pair: give at least one")
-    if len({bool(pair.bad) for pair in asked}) > 1:
+    if steps < 1:
+        raise ClozeError(f"{steps} steps: give one or more")
+    if len({(pair.target.kind, bool(pair.asked.bad)) for pair in asked}) > 1:
         raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
     chosen = _layers(encoder, site, layers)
     check_changes(encoder, chosen, site, verb="patch")
@@ -460,12 +500,12 @@ def patch(
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
         some = [ones[place] for place in batch]
-        target = Target.of(encoder, some)
+        decision = Decision(encoder, some)
         of_source = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
-        passes = Passes(encoder, of_source, ids_of(some, into), target, site=site)
+        passes = Passes(decision, of_source, ids_of(some, into), site=site)
         if shifts is not None:
             passes.move(shifts([numbers[place] for place in batch]))
-        return passes, passes.source_scores if source == "pair" else target.of_texts(ids_of(some, from_))
+        return passes, passes.source_scores if source == "pair" else decision.scores(ids_of(some, from_))
 
     cells = [_cells(one, encoder.n_heads if site == "head" else 0) for one in ones]
     return PatchingMap(
@@ -474,17 +514,18 @@ def patch(
         direction=direction,
         source=source,
         pairs=tuple(asked[number] for number in kept),
+        targets=tuple(one.target for one in ones),
+        steps=0 if method == "exact" else steps,
         clusters=tuple(asked[number].cluster or f"pair {number}" for number in kept),
         excluded=tuple(sorted(reasons.items())),
-        **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES)),
+        **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES), method=method, steps=steps),
     )
 
 
 def check_changes(encoder: Encoder, layers: Sequence[int], site: Site = "hidden_state", *, verb: str) -> None:
-    """Raise a :class:`ModelError` where the predictions of a model at a mask cannot be changed in these layers."""
+    """Raise a :class:`ModelError` where the predictions of a model cannot be changed in these layers."""
     if encoder.is_gated:
         raise ModelError(f"heads are gated: {verb} outside of gated_heads")
-    encoder.masked_head  # noqa: B018 - raises where there is none
     for layer in layers:
         Intervention(layer, lambda state: state, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
 
@@ -510,15 +551,19 @@ def _measured(
     *,
     last: Sequence[str],
     n_draws: int = 1,
+    method: Method = "exact",
+    steps: int = 1,
 ) -> dict[str, Any]:
-    """Places, changes, whole changes and base scores of a :class:`PatchingMap`, from ``[pair]`` cells.
+    """Places, changes with their estimates, whole changes and base scores of a :class:`PatchingMap`, from ``[pair]``
+    cells.
 
     ``start`` makes for numbers of pairs the passes, with ``n_draws`` rows for each, whose mean is taken, and the scores
     of the source. The places ``last`` come last.
     """
     every = dict.fromkeys(cell.name for of_pair in cells for cell in of_pair)
     names = tuple([name for name in every if name not in last] + [name for name in last if name in every])
-    changes, (whole, base) = np.full((len(layers), len(names), len(ones)), np.nan), np.zeros((2, len(ones)))
+    changes, estimates = np.full((2, len(layers), len(names), len(ones)), np.nan)
+    whole, base = np.zeros((2, len(ones)))
 
     def means(scores: Tensor) -> Floats:
         return np.asarray(scores.reshape(-1, n_draws).mean(1).numpy())
@@ -528,10 +573,16 @@ def _measured(
         base[batch], whole[batch] = means(passes.base_scores), means(of_source - passes.base_scores)
         of_batch = [(place, cell) for place, number in enumerate(batch) for cell in cells[number]]
         rows = [(place * n_draws + draw, cell) for place, cell in of_batch for draw in range(n_draws)]
+        into = tuple(np.array([(names.index(cell.name), batch[place]) for place, cell in of_batch]).T)
+        estimated = passes.linear_changes(layers, rows, steps=steps) if method != "exact" else None
         for at, layer in enumerate(layers):
-            for (place, cell), change in zip(of_batch, means(passes.changes(layer, rows)), strict=True):
-                changes[at, names.index(cell.name), batch[place]] = change
-    return {"layers": tuple(layers), "places": names, "changes": changes, "whole": whole, "base": base}
+            if method != "attribution":
+                changes[at][into] = means(passes.changes(layer, rows))
+            if estimated is not None:
+                estimates[at][into] = means(estimated[at])
+    found = {"layers": tuple(layers), "places": names, "whole": whole, "base": base}
+    first, second = (estimates, None) if method == "attribution" else (changes, estimates if method == "both" else None)
+    return found | {"changes": first, "estimates": second}
 
 
 class NoOtherTextError(ClozeError):
@@ -666,7 +717,7 @@ def known_pairs(
         fitting = [(pair, one) for pair, one in zip(some, aligned, strict=True) if isinstance(one, AlignedPair)]
         for batch in batches(encoder, [one for _, one in fitting], 2):
             rows = [fitting[place][1] for place in batch]
-            differences = [Target.of(encoder, rows).of_texts(ids_of(rows, side)) for side in (0, 1)]
+            differences = [Decision(encoder, rows).scores(ids_of(rows, side)) for side in (0, 1)]
             is_known = ((differences[0] > 0) & (differences[1] < 0)).tolist()
             kept += [fitting[place][0] for place, known in zip(batch, is_known, strict=True) if known]
             reasons += ["the model does not know both facts"] * is_known.count(False)
@@ -683,7 +734,7 @@ def _in_random_order(items: Sequence[Item], n: int, seed: int) -> Iterator[list[
 
 def trace(
     encoder: Encoder,
-    known: KnownFacts,
+    known: KnownFacts | Sequence[PatchPair],
     *,
     site: Site = "hidden_state",
     layers: Sequence[int] | None = None,
@@ -692,25 +743,38 @@ def trace(
     n_deviations: float = 3.0,
     seed: int = 0,
 ) -> PatchingMap:
-    """Measure how much of a fact comes back when a state of the clean pass is put into a pass with a noised subject.
+    """Measure how much of a prediction a state of the clean pass restores in a pass whose subject is noised.
 
     Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, section 2.1, put to encoders. Noise is
     normal; here it is added to what leaves the embeddings (layer 0), in the paper to word vectors, and its deviation is
     three times that of the components of the subjects' embeddings. What comes back is given as a share of what noise
     takes away, with probabilities of the answer summed over facts.
 
+    Of other predictions than facts, ``known`` are texts with their target, whose words of the place ``subject`` are
+    noised; the score is then that of the target.
+
     Of what blocks compute, a ``window`` of layers is restored together, around the one named. Effects are by layer and
     place, the subject's pieces told apart; clusters are subjects.
     """
-    if not known.facts:
-        raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
+    if isinstance(known, KnownFacts):
+        if not known.facts:
+            raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
+        pairs, aligned = [fact.as_pair() for fact in known.facts], list(known.aligned)
+    else:
+        kept, _ = fitting_pairs(encoder, known, by_word=False)
+        pairs, aligned = [known[number] for number in kept], list(kept.values())
+        if without := [pair for pair, one in zip(pairs, aligned, strict=True) if _SUBJECT not in one.places]:
+            raise ClozeError(
+                f"{quoted(without[0].text)}: no place is called {_SUBJECT}, which is noised: name its words"
+            )
     values, cells = [], list[list[Cell]]()
-    for batch in batches(encoder, known.aligned, 1):
-        states = encoder.hidden_states(ids_of([known.aligned[n] for n in batch], 0), layers=(0,))[0].float().cpu()
+    for batch in batches(encoder, aligned, 1):
+        rows = [aligned[number] for number in batch]
+        states = Decision(encoder, rows).states(ids_of(rows, 0), layers=(0,))[0].float().cpu()
         for row, number in enumerate(batch):
-            values.append(states[row, torch.from_numpy(known.aligned[number].places[_SUBJECT])].flatten())
+            values.append(states[row, torch.from_numpy(aligned[number].places[_SUBJECT])].flatten())
     deviation = n_deviations * float(torch.cat(values).std())
-    for one in known.aligned:
+    for one in aligned:
         cells.append([])
         for cell in _cells(one, 0):
             if cell.name == _SUBJECT:  # its subwords by position, and all together
@@ -720,16 +784,15 @@ def trace(
             cells[-1].append(cell)
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
-        some = [known.aligned[number] for number in batch for _ in range(n_draws)]
-        ids, target = ids_of(some, 0), Target.of(encoder, some)
+        some = [aligned[number] for number in batch for _ in range(n_draws)]
+        ids, decision = ids_of(some, 0), Decision(encoder, some, is_probability=True)
         # At the subject, zero elsewhere; the same whatever the batch.
         noise = np.zeros((len(batch), n_draws, ids.shape[1], encoder.dim), dtype=np.float32)
         for row, number in enumerate(batch):
-            pieces, random = known.aligned[number].places[_SUBJECT], np.random.default_rng((seed, number))
+            pieces, random = aligned[number].places[_SUBJECT], np.random.default_rng((seed, number))
             noise[row][:, pieces] = deviation * random.standard_normal((n_draws, len(pieces), encoder.dim))
-        target = replace(target, words=target.words[:, :1], is_probability=True)
         noises = torch.from_numpy(noise).flatten(0, 1)
-        passes = Passes(encoder, ids, ids, target, site=site, noise=noises, window=window)
+        passes = Passes(decision, ids, ids, site=site, noise=noises, window=window)
         return passes, passes.source_scores
 
     return PatchingMap(
@@ -737,11 +800,12 @@ def trace(
         site=site,
         direction="denoise",
         source="noise",
-        pairs=tuple(fact.as_pair() for fact in known.facts),
-        clusters=tuple(fact.subject for fact in known.facts),
+        pairs=tuple(pairs),
+        targets=tuple(one.target for one in aligned),
+        clusters=tuple(pair.cluster or f"pair {number}" for number, pair in enumerate(pairs)),
         excluded=(),
         **_measured(
-            encoder, known.aligned, cells, _layers(encoder, site, layers), start,
+            encoder, aligned, cells, _layers(encoder, site, layers), start,
             last=(_SUBJECT, SPECIAL, _ALL_PIECES), n_draws=n_draws,
         ),
     )  # fmt: skip

@@ -101,7 +101,12 @@ class KeptFit:
         pool = self.design.get("pool")
         features = pooled(as_spans(source), pooling=pool) if pool else cast(FeatureSource, source)
         for items, vectors in features.chunks():
-            hidden = vectors[0].float()
-            if "hidden" in self.tensors:
-                hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
-            yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
+            yield items, self.of_vectors(vectors[0])
+
+    def of_vectors(self, vectors: Tensor) -> Tensor:
+        """``[item, class]`` scores of ``[item, dim]`` vectors, of a readout of single vectors; gradients pass."""
+        held = {name: tensor.to(vectors.device) for name, tensor in self.tensors.items()}
+        hidden = vectors.float()
+        if "hidden" in held:
+            hidden = torch.addmm(held["hidden_bias"], hidden, held["hidden"].T).relu()
+        return torch.addmm(held["intercepts"], hidden, held["coefficients"].T)

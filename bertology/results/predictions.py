@@ -672,6 +672,10 @@ class FittedProbe(KeptProbe):
         index = pd.MultiIndex.from_frame(about)
         return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
 
+    def logits(self, vectors: Tensor) -> Tensor:
+        """``[item, class]`` scores of ``[item, dim]`` vectors of its layer, through which gradients pass."""
+        return self._fit.of_vectors(vectors)
+
     @property
     def _fit(self) -> KeptFit:
         from bertology.readouts.kept import KeptFit

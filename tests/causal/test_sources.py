@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from bertology.causal import PatchPair, agreement_pairs, patch
-from bertology.causal.items import AlignedPair, fact_pairs, fitting_pairs, read_facts
+from bertology.causal.items import fact_pairs, read_facts
 from bertology.causal.patching import donors, known_facts, mean_differences, trace
+from bertology.causal.targets import AlignedPair, fitting_pairs
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, ModelError
 

@@ -18,8 +18,11 @@
   function meaning(text, { name, isSigned }) {
     const key = (negative) => made("span", { class: `key shaded${negative ? " negative" : ""}` });
     if (name === "random") return ["Numbers drawn at random, a control."];
-    if (isSigned) return [key(false), ` evidence for “${text.good}”; `, key(true), ` evidence for “${text.bad}”.`];
-    return [key(false), ` a larger share of the state of the mask comes from the word. The scores have no sign: they are not of evidence for “${text.good}” or for “${text.bad}”.`];
+    const good = text.good ? `“${text.good}”` : "a higher number";
+    const bad = text.bad ? `“${text.bad}”` : "less of it";
+    if (isSigned) return [key(false), ` evidence for ${good}; `, key(true), ` evidence for ${bad}.`];
+    const read = text.kind === "word" ? "the mask" : "the subwords that the prediction is read at";
+    return [key(false), ` a larger share of the state of ${read} comes from the word. The scores have no sign: they are not of evidence for ${good} or for ${bad}.`];
   }
 
   function draw() {
@@ -34,6 +37,7 @@
     at("readout").textContent = hint;
     walk(at("words"), [words], (_, n) => { at("readout").textContent = n === undefined ? hint : told(text, place, n); });
     at("meaning").replaceChildren(...meaning(text, data.methods[place]));
+    at("special").textContent = text.special;
     at("note").textContent = data.methods[place].name === "integrated_gradients" ? text.completeness : "";
     for (const table of [at("scores"), at("faithfulness")]) {
       const rows = [...table.tBodies[0].rows];
@@ -58,13 +62,36 @@
     at("layer-field").hidden = places.length === 1;
   }
 
-  at("text").replaceChildren(...data.texts.map(({ words }, place) => made("option", { value: place }, words.join(" "))));
-  at("text-field").hidden = data.texts.length === 1;
+  // The margin of the gold label where it is known: below 0 the model is wrong.
+  const isWrong = ({ gold, good }) => gold !== "" && gold !== good;
+  const margin = (text) => (isWrong(text) ? -1 : 1) * text.score;
+  const orders = { "as given": null, "lowest score first": ({ score }) => score };
+  if (data.texts.some(({ gold }) => gold)) orders["largest error first"] = margin;
+  const labels = [...new Set(data.texts.flatMap(({ good, gold }) => [good, gold]))].filter(Boolean);
+
+  function listTexts() {
+    const label = at("label").value;
+    const chosen = data.texts.map((text, place) => [text, place]).filter(([{ good, gold }]) => !label || label === good || label === gold);
+    const by = orders[at("sort").value];
+    if (by) chosen.sort(([a], [b]) => by(a) - by(b));
+    at("text").replaceChildren(...chosen.map(([text, place]) => {
+      const wrong = isWrong(text) ? `✗ ${text.good} for ${text.gold}: ` : text.gold ? `✓ ${text.good}: ` : "";
+      return made("option", { value: place }, wrong + text.words.join(" "));
+    }));
+    drawText();
+  }
+
+  at("sort").replaceChildren(...Object.keys(orders).map((name) => made("option", { value: name }, name)));
+  at("label").replaceChildren(made("option", { value: "" }, "all"), ...labels.map((name) => made("option", { value: name }, name)));
+  for (const field of ["text-field", "sort-field"]) at(field).hidden = data.texts.length === 1;
+  at("label-field").hidden = data.texts.length === 1 || labels.length === 1 || data.texts[0].kind === "word";
+  at("sort").addEventListener("change", listTexts);
+  at("label").addEventListener("change", listTexts);
   const names = [...new Set(data.methods.map(({ name }) => name))];
   at("method").replaceChildren(...names.map((name) => made("option", { value: name }, data.methods.find((method) => method.name === name).title.replace(/, layer \d+$/, ""))));
   at("text").addEventListener("change", drawText);
   at("method").addEventListener("change", () => { fillLayers(); draw(); });
   at("layer").addEventListener("change", draw);
   fillLayers();
-  drawText();
+  listTexts();
 })();

@@ -1,0 +1,703 @@
+"""The prediction that is explained: one type for every head of a model, and the forward pass that scores it.
+
+A :class:`Target` names what a prediction is about; a :class:`PatchPair` is one text with its target, or two texts that
+are compared. :func:`align_pairs` writes them in the subwords of a model, and finds the label or answer that the model
+predicts where none is named. A :class:`Decision` is then the score of some such texts as a function of what the model
+reads: a difference of two logits, a log-probability or a number. Gradients pass through it, and states that other
+context managers change count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._names import by_key, check_name
+from bertology.cloze import Prompt
+from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.corpora.prompts import with_masks
+from bertology.encoders.batching import pieces_in_batch
+from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, listed, quoted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bertology.encoders import Encoder
+    from bertology.encoders.heads import HeadKind
+    from bertology.results.predictions import FittedProbe
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+TargetKind = Literal["word", "label", "number", "tag", "answer", "choice", "probe"]
+_HEADS: dict[TargetKind, HeadKind] = {
+    "label": "sentence",
+    "number": "sentence",
+    "tag": "words",
+    "answer": "answers",
+    "choice": "choices",
+}
+_OF_HEAD = {"sentence": "labels of texts", "words": "tags of words", "answers": "answers", "choices": "choices"}
+SPECIAL = "special"
+"""The place of special tokens, all together."""
+MASK_TOKEN = "[MASK]"
+_SIDES = (0, 1)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a prediction is about.
+
+    - ``word``: a word at the mask of a text, or a choice between two;
+    - ``label``: a label of a text or a pair, ``number``: the number that is predicted of it;
+    - ``tag``: a label of a word; ``answer``: a part of the second text; ``choice``: one of several second texts;
+    - ``probe``: a label of a word by a fitted probe of one layer.
+
+    The score is the logit of the one named first minus that of the other; of one word or an answer the natural
+    logarithm of its probability; of a number the number.
+    """
+
+    kind: TargetKind
+    good: str = ""
+    """The word, label, tag, answer, or number of the choice; that which the model predicts when left out."""
+    bad: str = ""
+    """That which it is compared with: the other word (none when left out); of labels, tags and choices the one with the
+    highest logit of all others when left out."""
+    word: int = 0
+    """Number of the word that is tagged, from 1."""
+    probe: FittedProbe | None = field(default=None, compare=False)
+    """The fitted probe of a target ``probe``; see :meth:`bertology.Results.fitted`."""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """A target as it is written: ``label``, ``label=negative``, ``label=negative,positive``, ``number``,
+        ``tag=3``, ``tag=3:PER``, ``answer``, ``answer=in Paris``, ``choice=2``, ``word=are,is``, ``probe=3:NOUN``.
+
+        Raises:
+            BertologyError: it is none of these.
+        """
+        kind, has_value, rest = (part.strip() for part in text.partition("="))
+        check_name("target", kind, get_args(TargetKind))
+        word, examples = 0, {"tag": "tag=3 or tag=3:PER", "probe": "probe=3 or probe=3:NOUN"}
+        if kind in examples:
+            number, _, rest = (part.strip() for part in rest.partition(":"))
+            if not number.isdecimal() or int(number) < 1:
+                raise BertologyError(f"target {quoted(text)}: name a word by its number, {examples[kind]}")
+            word = int(number)
+        elif has_value and (not rest or kind == "number"):
+            remedy = "leave it out" if kind == "number" else "name one after it"
+            raise BertologyError(f"target {quoted(text)}: nothing is chosen by what follows the =: {remedy}")
+        names = [rest] if kind == "answer" else [part.strip() for part in rest.split(",")]
+        if len(names) > 2 or (kind == "word" and not rest):
+            raise BertologyError(f"target {quoted(text)}: {len(names)} are named: give one, or two to compare")
+        good, bad = (*names, "")[:2]
+        return cls(cast(TargetKind, kind), good, bad, word)
+
+    @classmethod
+    def default(cls, encoder: Encoder) -> Target:
+        """The target of a model when none is named, by its head: the label, number, answer or choice that it predicts.
+
+        Raises:
+            ClozeError: a masked language model, whose words have to be named.
+            ModelError: a model of tags, of which one has to be named, or without a head.
+        """
+        kind = encoder.task_head
+        if kind == "words":
+            raise ModelError(f"model {encoder.name} predicts tags of words: name a word, such as --target tag=3")
+        if kind == "sentence":
+            return cls("number" if encoder.task_model.config.num_labels == 1 else "label")
+        if kind is not None:
+            return cls("answer" if kind == "answers" else "choice")
+        encoder.masked_head  # noqa: B018 - raises where there is none
+        raise ClozeError(f"model {encoder.name} predicts words: name those for the mask, such as --candidates are,is")
+
+    def check(self, encoder: Encoder) -> None:
+        """Raise a :class:`ModelError` where a model has no head for this."""
+        if self.kind == "word":
+            encoder.masked_head  # noqa: B018 - raises where there is none
+        elif self.kind == "probe":
+            _check_probe(self, encoder)
+        else:
+            has, needs = encoder.task_head, _HEADS[self.kind]
+            if has != needs:
+                found = "no head for a task" if has is None else f"a head for {_OF_HEAD[has]}"
+                raise ModelError(f"target {self.kind}: model {encoder.name} has {found}, none for {_OF_HEAD[needs]}")
+            n_labels = encoder.task_model.config.num_labels
+            if needs == "sentence" and (n_labels == 1) != (self.kind == "number"):
+                found = "one number" if n_labels == 1 else f"the labels {listed(labels_of(encoder))}"
+                raise ModelError(f"target {self.kind}: model {encoder.name} predicts {found} of a text")
+
+    def of(self, good: str, bad: str) -> str:
+        """Name of the score, of names that were found where none is given: ``logit of are − logit of is``."""
+        where = f" of word {self.word}" if self.word else ""
+        if self.kind == "number":
+            return "number predicted"
+        if self.kind == "answer":
+            return f"log-probability of the answer {good}".rstrip()
+        what = "choice " if self.kind == "choice" else ""
+        if not bad:
+            one = f"{what}{good or 'the masked word'}"
+            return f"log-probability of {one}" if self.kind == "word" else f"logit of {one}{where}"
+        return f"logit of {what}{good} − logit of {what}{bad}{where}"
+
+    def probability(self, score: float) -> float:
+        """The probability that a score stands for: of the first, of the two, or of the one; a number stays itself."""
+        if self.kind == "number":
+            return score
+        return float(np.exp(score)) if self.is_log else float(1 / (1 + np.exp(-score)))
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the score is the natural logarithm of a probability."""
+        return self.kind == "answer" or (self.kind == "word" and not self.bad)
+
+
+def _check_probe(target: Target, encoder: Encoder) -> None:
+    fitted = target.probe
+    if fitted is None:
+        raise BertologyError("target probe: give the fitted probe, as results.fitted('pos', 3) finds it")
+    if fitted.origin.items != "words" or "coefficients" not in fitted.tensors or fitted.origin.layer is None:
+        raise ModelError(f"target probe: {fitted!r} reads no single words of one layer: give one that does, as pos")
+    if fitted.origin.model_fingerprint != encoder.fingerprint:
+        raise ModelError(f"target probe: it was fitted on {fitted.origin.model}: give that model, not {encoder.name}")
+
+
+@dataclass(frozen=True)
+class PatchPair:
+    """A text with what is predicted of it, and for patching another one of which something else is predicted.
+
+    The two have the same number of words, such as *The keys to the cabinet [MASK]* and *The key to the cabinet [MASK]*.
+    """
+
+    text: str
+    """Of a masked word with one mask, written ``{mask}``, ``[MASK]`` or ``<mask>``."""
+    other: str = ""
+    """The text that differs; empty where only ``text`` is explained."""
+    good: str = ""
+    """What ``text`` calls for: a word at the mask, or the ``good`` of a target."""
+    bad: str = ""
+    """What ``other`` calls for; all pairs that are patched together have one, or none has."""
+    cluster: str = ""
+    """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
+    places: tuple[str, ...] = ()
+    """``[word]`` names of words in tables, such as ``subject``; words of one name are patched together. When left
+    out: ``changed`` where the texts differ, ``mask``, ``other word``."""
+    values: tuple[str, str] = ("", "")
+    """Values of ``text`` and ``other`` that decide the prediction, such as ``singular`` and ``plural``."""
+    language: str | None = None
+    """Language of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
+    split_at_spaces: bool = False
+    """Whether words are separated by white space alone."""
+    target: Target = Target("word")
+    """What is predicted; ``good`` and ``bad`` of the pair stand for its own where these are empty."""
+    seconds: tuple[str, ...] = ()
+    """The second text of a pair, the passage of a question, or the choices; their words follow those of ``text``."""
+    other_seconds: tuple[str, ...] | None = None
+    """Those of ``other``; the same when left out."""
+    gold: str = ""
+    """What is true of the text, if it is known, by which tables of texts are sorted."""
+
+    @property
+    def asked(self) -> Target:
+        """The target with the names of the pair."""
+        of = self.target
+        return replace(of, good=of.good or self.good, bad=of.bad or self.bad)
+
+    def parts(self, mask: str = MASK_TOKEN) -> list[tuple[str, ...]]:
+        """The texts of either side: the first one, and the second ones."""
+        others = self.seconds if self.other_seconds is None else self.other_seconds
+        sides = (self.text, *self.seconds), (self.other or self.text, *others)
+        if self.target.kind != "word":
+            return list(sides)
+        return [tuple(with_masks(part, mask) for part in side) for side in sides]
+
+    def sentences(self, mask: str = MASK_TOKEN) -> list[list[Sentence]]:
+        """``[side, part]`` the texts with their words."""
+        split: dict[str, Any] = {"language": self.language, "split_at_spaces": self.split_at_spaces}
+        return [list(as_sentences(list(side), **split)) for side in self.parts(mask)]
+
+    def words(self) -> list[tuple[str, ...]]:
+        """``[side]`` the words of all texts of a side."""
+        return [tuple(word for part in side for word in part.words) for side in self.sentences()]
+
+
+class _Written(NamedTuple):
+    """One side of a pair in the subwords of a model."""
+
+    ids: Integers  # [part × piece]
+    types: Integers | None
+    is_real: Integers | None
+    spans: list[Integers]  # [word] subwords of each word
+    words: tuple[str, ...]
+    offsets: dict[int, tuple[int, int]]  # characters of a subword in the second text, by the subword's place
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPair:
+    """A pair in the subwords of a model; of choices the rows of all choices one after the other."""
+
+    ids: tuple[Integers, Integers]
+    """``[piece]`` of the text and of the other text, special tokens included; equally many."""
+    target: Target
+    """The target, with all names."""
+    at: Integers
+    """Subwords that the prediction is read at: the mask, that of a tagged word, first and last of an answer."""
+    candidates: tuple[int, ...]
+    """Vocabulary numbers of the one or two words, or numbers of labels or choices."""
+    places: dict[str, Integers]
+    """Subwords of each place by name; the special tokens come last."""
+    words: tuple[str, ...]
+    """``[word]`` words of the text, or both forms where the two differ."""
+    spans: tuple[Integers, ...]
+    """``[word]`` subwords of each word."""
+    types: Integers | None = None
+    """``[piece]`` segment of each subword, of two texts."""
+    is_real: Integers | None = None
+    """``[piece]`` 0 for the padding of shorter choices."""
+    n_parts: int = 1
+    """Rows of the model's input: the number of choices."""
+
+    @property
+    def mask(self) -> int:
+        """The subword that the prediction is read at; -1 where it is read of the whole text."""
+        return int(self.at[0]) if len(self.at) else -1
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """Equal for pairs that can be read in one batch."""
+        own = tuple(None if one is None else one.tobytes() for one in (self.types, self.is_real))
+        fits = self.target.probe is None or id(self.target.probe)
+        return len(self.ids[0]), self.n_parts, self.target.kind, len(self.candidates), len(self.at), fits, own
+
+
+def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
+    """Batches of indices of pairs that can be read together, given the number of rows for each pair."""
+    for numbers in by_key((one.layout, number) for number, one in enumerate(aligned)).values():
+        size = max(1, pieces_in_batch(encoder.device) // (len(aligned[numbers[0]].ids[0]) * max(n_rows, 1)))
+        yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
+def ids_of(rows: Sequence[AlignedPair], side: int) -> Tensor:
+    """``[row, piece]`` the texts of pairs of one length, or the other texts."""
+    import torch
+
+    return torch.from_numpy(np.stack([one.ids[side] for one in rows]))
+
+
+class Decision:
+    """The score of texts, by row, as a function of their subwords, of embeddings, or of the states of a layer.
+
+    A row of states is ``[piece, dim]``; of several choices all their subwords one after the other.
+    """
+
+    def __init__(self, encoder: Encoder, rows: Sequence[AlignedPair], *, is_probability: bool = False) -> None:
+        import torch
+
+        self.encoder, self._first, self._is_probability = encoder, rows[0], is_probability
+        self._at = torch.tensor(np.stack([one.at for one in rows]))
+        self._candidates = torch.tensor([one.candidates for one in rows], dtype=torch.int64)
+        fixed = self._first.types, self._first.is_real
+        self._types, self._real = (None if one is None else torch.from_numpy(one) for one in fixed)
+
+    def fold(self, rows: Tensor) -> Tensor:
+        """``[row × part, piece, …]`` what the model takes, of ``[row, part × piece, …]``."""
+        return rows.reshape(len(rows) * self._first.n_parts, -1, *rows.shape[2:])
+
+    def unfold(self, rows: Tensor) -> Tensor:
+        """``[row, part × piece, …]`` of ``[row × part, piece, …]``."""
+        return rows.reshape(len(rows) // self._first.n_parts, -1, *rows.shape[2:])
+
+    def inputs(self, ids: Tensor) -> dict[str, Tensor]:
+        """Arguments of the model for ``[row, piece]``."""
+        given = {"input_ids": ids, "token_type_ids": self._types, "attention_mask": self._real}
+        expanded = {name: one.expand(ids.shape) for name, one in given.items() if one is not None}
+        return {name: self.fold(one).to(self.encoder.device) for name, one in expanded.items()}
+
+    def states(self, ids: Tensor, *, layers: Sequence[int]) -> dict[int, Tensor]:
+        """``[row, piece, dim]`` hidden states of some layers of ``[row, piece]``."""
+        given: dict[str, Any] = self.inputs(ids)
+        found = self.encoder.hidden_states(**given, layers=layers)
+        return {layer: self.unfold(state) for layer, state in found.items()}
+
+    def scores(self, ids: Tensor, rows: Tensor | None = None, **how: Any) -> Tensor:
+        """``[row]`` scores on the processor in double precision, without gradients; arguments as of a call.
+
+        A :class:`SignalError` where they are not finite.
+        """
+        import torch
+
+        with torch.inference_mode():
+            found = self(ids, rows, **how)
+        self.encoder.check_finite("scores of the target", {self.encoder.n_layers: found})
+        return found.double().cpu()
+
+    def __call__(
+        self,
+        ids: Tensor,
+        rows: Tensor | None = None,
+        *,
+        resumed: tuple[int, Tensor] | None = None,
+        embeddings: Tensor | None = None,
+    ) -> Tensor:
+        """``[row]`` scores of ``[row, piece]`` vocabulary numbers, in the present state of the model.
+
+        Args:
+            ids: what is read.
+            rows: of which of the texts each row is; all in order when left out.
+            resumed: a layer and ``[row, piece, dim]`` states with which the forward pass goes on from there.
+            embeddings: ``[row, piece, dim]`` put in the place of the subword embeddings.
+        """
+        import torch
+
+        from bertology.encoders.interventions import starting_from
+
+        encoder, body = self.encoder, self.encoder.model.body
+        rows = torch.arange(len(ids)) if rows is None else rows
+        with ExitStack() as stack:
+            if embeddings is not None:
+                table: Any = body.get_input_embeddings()  # type: ignore[operator]
+                folded = self.fold(embeddings)
+                stack.callback(table.register_forward_hook(lambda *_: folded).remove)
+            if resumed is not None:
+                layer, state = resumed
+                stack.enter_context(starting_from(body, encoder.model.blocks, layer, self.fold(state)))
+            return self._scores(self.inputs(ids), rows)
+
+    def _scores(self, inputs: dict[str, Tensor], rows: Tensor) -> Tensor:
+        import torch
+
+        encoder, kind = self.encoder, self._first.target.kind
+        at, candidates = (one[rows].to(encoder.device) for one in (self._at, self._candidates))
+        every = torch.arange(len(rows), device=encoder.device)
+        if kind in ("word", "probe"):
+            logits, candidates = self._read(inputs, every, at, candidates)
+        else:
+            output = encoder.task_model(**inputs, return_dict=True)
+            if kind == "answer":
+                ends = (output.start_logits, output.end_logits)
+                first, last = (of.float().log_softmax(-1)[every, at[:, n]] for n, of in enumerate(ends))
+                answered: Tensor = first + last
+                return answered
+            if kind == "number":
+                number: Tensor = output.logits[:, 0]
+                return number.float()
+            logits = output.logits[every, at[:, 0]] if kind == "tag" else output.logits
+        if kind == "word" and candidates.shape[1] == 1:
+            found = logits.float().log_softmax(-1).gather(1, candidates)[:, 0]
+            return found.exp() if self._is_probability else found
+        chosen = logits.float().gather(1, candidates)
+        return chosen[:, 0] if chosen.shape[1] == 1 else chosen[:, 0] - chosen[:, 1]
+
+    def _read(self, inputs: dict[str, Tensor], every: Tensor, at: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        """``[row, entry]`` logits at the mask, of the words asked for where there are two; or of a fitted probe."""
+        import torch
+
+        from bertology.encoders._modules import run_to_layers
+
+        encoder, fitted = self.encoder, self._first.target.probe
+        body: Any = encoder.model.body
+        if fitted is not None:
+            layer = fitted.origin.layer or 0
+            states = run_to_layers(body, encoder.model.blocks, inputs, frozenset({layer}))[layer]
+            of_word = torch.arange(at.shape[1], device=at.device) if fitted.origin.pooling == "mean" else [0]
+            pooled = states[every[:, None], at[:, of_word]].mean(1)
+            return fitted.logits(pooled), candidates
+        last = body(**inputs, return_dict=True).last_hidden_state
+        features = encoder.masked_head.features(last[every, at[:, 0]])
+        if candidates.shape[1] == 1:
+            return encoder.masked_head.logits(features), candidates
+        entries, index = torch.unique(candidates, return_inverse=True)
+        return encoder.masked_head.logits(features, entries), index
+
+
+def labels_of(encoder: Encoder) -> list[str]:
+    """The labels or tags that a model was fine-tuned for, in the order of their logits."""
+    named: Mapping[Any, Any] = encoder.task_model.config.id2label
+    return [str(named[number]) for number in sorted(named)]
+
+
+# Texts in the subwords of a model.
+
+
+def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
+    """Align pairs with the subwords of a model, or give the reason why one cannot be read.
+
+    With ``by_word`` each word is a place of its own, named by its number and form.
+    """
+    for target in dict.fromkeys(pair.target for pair in pairs):
+        target.check(encoder)
+    has_mask = encoder.tokenizer.mask_token_id is not None
+    sides = [pair.sentences(encoder.mask_token if has_mask else MASK_TOKEN) for pair in pairs]
+    targets = [pair.target for pair in pairs for _ in _SIDES]
+    written = _write(encoder, [side for of_pair in sides for side in of_pair], targets)
+    found: list[AlignedPair | str] = []
+    for number, pair in enumerate(pairs):
+        found.append(_aligned(encoder, pair, written[2 * number : 2 * number + 2], by_word))
+    return _predicted(encoder, pairs, found)
+
+
+def fitting_pairs(
+    encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool
+) -> tuple[dict[int, AlignedPair], dict[int, str]]:
+    """The pairs that fit the model, and the reasons why others do not, both by number; a :class:`ClozeError` where none
+    does."""
+    aligned = align_pairs(encoder, pairs, by_word=by_word)
+    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
+    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
+    if not kept:
+        texts = " with ".join(quoted(text) for text in dict.fromkeys((pairs[0].text, pairs[0].other or pairs[0].text)))
+        raise ClozeError(f"{texts}: {reasons[0]}")
+    return kept, reasons
+
+
+def _write(encoder: Encoder, sides: Sequence[Sequence[Sentence]], targets: Sequence[Target]) -> list[_Written | str]:
+    """Each side in the subwords of a model, or why the model cannot read it."""
+    texts = Sentences(part for side in sides for part in side)
+    pieces, found, number = encoder.tokenize(texts), list[_Written | str](), 0
+    has_types = "token_type_ids" in encoder.tokenizer.model_input_names
+    for side, target in zip(sides, targets, strict=True):
+        numbers, number = range(number, number + len(side)), number + len(side)
+        parts: list[tuple[Integers, list[Integers]]] = []  # subwords of each text alone, and of each of its words
+        for one in numbers:
+            of_text = slice(int(texts.starts[one]), int(texts.starts[one]) + len(texts[one]))
+            windows = np.unique(pieces.word_window[of_text])
+            if len(windows) != 1 or windows[0] < 0:
+                break
+            ends = zip(pieces.word_first[of_text].tolist(), pieces.word_last[of_text].tolist(), strict=True)
+            ids = pieces.window(int(windows[0])).astype(np.int64)
+            parts.append((ids, [np.arange(first, last) for first, last in ends]))
+        words = tuple(word for part in side for word in part.words)
+        if len(parts) < len(side):
+            found.append("a text is longer than the model takes, or a word has no piece")
+        elif len(side) == 1:
+            found.append(_Written(parts[0][0], None, None, parts[0][1], words, {}))
+        elif target.kind != "choice" and len(side) > 2:
+            found.append(f"{len(side) - 1} second texts: only a choice is among several, give one")
+        else:
+            found.append(_joined(encoder, side, parts, words, has_types))
+    return found
+
+
+def _joined(
+    encoder: Encoder,
+    side: Sequence[Sentence],
+    parts: Sequence[tuple[Integers, list[Integers]]],
+    words: tuple[str, ...],
+    has_types: bool,
+) -> _Written | str:
+    """The first text with each of the others, as the model takes two texts."""
+    backend = encoder.tokenizer.backend_tokenizer
+    rows = [backend.encode(side[0].text, second.text) for second in side[1:]]
+    width = max(len(row.ids) for row in rows)
+    if width > encoder.max_pieces:
+        return f"its texts have {width} pieces together, and the model takes {encoder.max_pieces}: shorten them"
+    ids = np.full((len(rows), width), encoder.pad_id, dtype=np.int64)
+    types, is_real = np.zeros_like(ids), np.zeros_like(ids)
+    spans = [[np.zeros(0, dtype=np.int64) for _ in of_words] for _, of_words in parts]
+    offsets: dict[int, tuple[int, int]] = {}
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)], types[number, : len(row.ids)] = row.ids, row.type_ids
+        is_real[number, : len(row.ids)] = 1
+        of_row = np.array([-1 if part is None else part for part in row.sequence_ids])
+        for part, which in ((0, 0), (1, 1 + number)):
+            alone, of_words = parts[which]
+            at = number * width + np.flatnonzero(of_row == part)
+            if len(at) != len(alone) - encoder.n_prefix - encoder.n_suffix:
+                return "the model's tokenizer cuts a pair of texts otherwise than each text alone"
+            for word, span in enumerate(of_words):
+                spans[which][word] = np.concatenate([spans[which][word], at[span - encoder.n_prefix]])
+        offsets |= {number * width + n: row.offsets[n] for n in np.flatnonzero(of_row == 1).tolist()}
+    real = None if is_real.all() else is_real.ravel()
+    every = [span for of_part in spans for span in of_part]
+    return _Written(ids.ravel(), types.ravel() if has_types else None, real, every, words, offsets)
+
+
+def _aligned(encoder: Encoder, pair: PatchPair, written: Sequence[_Written | str], by_word: bool) -> AlignedPair | str:
+    target, n_parts = pair.asked, max(1, len(pair.seconds)) if pair.target.kind == "choice" else 1
+    if target.kind == "choice" and len(pair.seconds) < 2:
+        return f"{len(pair.seconds)} choices: give two or more"
+    if target.kind == "answer" and len(pair.seconds) != 1:
+        return "a question without its passage: give the text that holds the answer as the second one"
+    if target.kind == "word":
+        for given in dict.fromkeys((pair.text, pair.other or pair.text)):
+            if (n_masks := Prompt(given).n_masks) != 1:
+                return f"{quoted(given)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
+    if wrong := [one for one in written if isinstance(one, str)]:
+        return wrong[0]
+    text, other = (one for one in written if isinstance(one, _Written))
+    n_words = len(text.words)
+    if len(other.words) != n_words:
+        return f"the texts have {n_words} and {len(other.words)} words: give two of the same number"
+    for number, spans in enumerate(zip(text.spans, other.spans, strict=True)):
+        if not np.array_equal(spans[0], spans[1]):
+            forms = " and ".join(quoted(one.words[number]) for one in (text, other))
+            remedy = "states are exchanged piece by piece, so give words of as many"
+            return f"{forms} have {len(spans[0])} and {len(spans[1])} pieces: {remedy}"
+    if len(text.ids) != len(other.ids) or not np.array_equal(_layout(text), _layout(other)):
+        return "the texts differ in their pieces: give texts that are cut alike"
+    if target.word > n_words:
+        raise CorpusError(f"target {target.kind}={target.word}: the text has {n_words} words ({listed(text.words)})")
+    at: Integers = np.zeros(0, dtype=np.int64)
+    candidates: tuple[int, ...] = ()
+    if target.kind == "word":
+        masked = [np.flatnonzero(one.ids == encoder.mask_id) for one in (text, other)]
+        if not np.array_equal(masked[0], masked[1]) or len(masked[0]) != 1:
+            return "the mask stands in different places of the two texts"
+        found = [_entry(encoder, word) for word in filter(None, (target.good, target.bad))]
+        if reasons := [one for one in found if isinstance(one, str)]:
+            return reasons[0]
+        at, candidates = masked[0], tuple(one for one in found if isinstance(one, int))
+    elif target.kind == "tag":
+        at = text.spans[target.word - 1][:1]
+    elif target.kind == "probe":
+        assert target.probe is not None
+        span = text.spans[target.word - 1]
+        at = {"first": span[:1], "last": span[-1:]}.get(target.probe.origin.pooling, span)
+    elif target.kind == "answer" and target.good:
+        answer = _answer_at(text, pair.seconds[0], target.good)
+        if isinstance(answer, str):
+            return answer
+        at = answer
+    words = [text.words, other.words]
+    names: Sequence[str] = word_names(words) if by_word else pair.places
+    if not names:
+        is_read = [bool(np.isin(span, at).any()) for span in text.spans] if target.kind == "word" else [False] * n_words
+        named = zip(is_read, *words, strict=True)
+        names = tuple("mask" if masks else "changed" if a != b else "other word" for masks, a, b in named)
+    if len(names) != n_words:
+        return f"{len(names)} places are named for {n_words} words: name one for each word"
+    places: dict[str, list[int]] = {}
+    for name, span in zip(names, text.spans, strict=True):
+        places.setdefault(name, []).extend(span.tolist())
+    places[SPECIAL] = sorted(set(range(len(text.ids))).difference(*places.values()))
+    as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
+    shown = tuple(a if a == b else f"{a}/{b}" for a, b in zip(text.words, other.words, strict=True))
+    of_text = shown, tuple(text.spans), text.types, text.is_real, n_parts
+    return AlignedPair((text.ids, other.ids), target, at, candidates, as_arrays, *of_text)
+
+
+def _layout(one: _Written) -> Integers:
+    empty = np.zeros(0, dtype=np.int64)
+    return np.concatenate([empty if part is None else part for part in (one.types, one.is_real)])
+
+
+def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """``[word]`` its number and form, or both forms where the two texts differ."""
+    forms = zip(*words, strict=True)
+    return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
+
+
+def _entry(encoder: Encoder, word: str) -> int | str:
+    """The vocabulary number of a word that is one subword, or why it has none."""
+    before, both = (encoder.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {word}"))
+    piece = both[len(before) :]
+    if both[: len(before)] != before or len(piece) != 1 or piece[0] == encoder.tokenizer.unk_token_id:
+        return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
+    return int(piece[0])
+
+
+def _answer_at(text: _Written, passage: str, answer: str) -> Integers | str:
+    """The first and the last subword of an answer that stands once in the passage."""
+    count = passage.count(answer)
+    if count != 1:
+        stands = "does not stand in the passage" if not count else f"stands {count} times in the passage"
+        return f"the answer {quoted(answer)} {stands}: give a part of it that stands there once"
+    start = passage.index(answer)
+    stop = start + len(answer)
+    inside = [place for place, (first, last) in text.offsets.items() if first < last and last > start and first < stop]
+    return np.array([min(inside), max(inside)], dtype=np.int64)
+
+
+# What a model predicts, where no label, tag, answer or choice is named.
+
+
+def _predicted(
+    encoder: Encoder, pairs: Sequence[PatchPair], aligned: list[AlignedPair | str]
+) -> list[AlignedPair | str]:
+    """Aligned pairs whose targets have all their names: of what is left out that which the model predicts."""
+    waiting = [n for n, one in enumerate(aligned) if isinstance(one, AlignedPair) and one.target.kind != "word"]
+    ones = [one for one in aligned if isinstance(one, AlignedPair) and one.target.kind != "word"]
+    for batch in batches(encoder, ones, 2):
+        rows = [ones[place] for place in batch]
+        sides = [_logits(encoder, rows, side) for side in _SIDES]
+        for row, place in enumerate(batch):
+            number = waiting[place]
+            pair = pairs[number]
+            aligned[number] = _named(encoder, pair, ones[place], [logits[row] for logits in sides])
+    return aligned
+
+
+def _logits(encoder: Encoder, rows: Sequence[AlignedPair], side: int) -> Floats:
+    """``[row, label]`` logits of texts of one length; of answers ``[row, 2, piece]``."""
+    import torch
+
+    decision, target = Decision(encoder, rows), rows[0].target
+    ids = ids_of(rows, side)
+    with torch.inference_mode():
+        if target.kind == "probe":
+            every, at = torch.arange(len(rows)), torch.tensor(np.stack([one.at for one in rows]))
+            found = decision._read(decision.inputs(ids), every, at.to(encoder.device), at)[0]
+        else:
+            output = encoder.task_model(**decision.inputs(ids), return_dict=True)
+            ends = (output.start_logits, output.end_logits) if target.kind == "answer" else ()
+            found = torch.stack(ends, 1) if ends else output.logits
+            if target.kind == "tag":
+                found = found[torch.arange(len(rows)), torch.tensor([one.mask for one in rows])]
+    encoder.check_finite("logits", {encoder.n_layers: found})
+    return np.asarray(found.double().cpu().numpy())
+
+
+def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair | str:
+    """An aligned pair with the names of what is compared, from the logits of both its texts."""
+    target = one.target
+    if target.kind == "number":
+        return one
+    if target.kind == "answer":
+        return one if len(one.at) else _best_answer(pair, one, logits[0])
+    if target.kind == "probe":
+        assert target.probe is not None
+        known = list(target.probe.origin.labels)
+    else:
+        known = [str(n + 1) for n in range(one.n_parts)] if target.kind == "choice" else labels_of(encoder)
+    for name in filter(None, (target.good, target.bad)):
+        if name not in known:
+            what = "choice" if target.kind == "choice" else "label" if target.kind == "label" else "tag"
+            raise ModelError(f"target {target.kind}: {what} {quoted(name)} is none of {listed(known)}")
+    if target.kind == "label" and encoder.task_model.config.problem_type == "multi_label_classification":
+        good = target.good or known[int(logits[0].argmax())]
+        return replace(one, target=replace(target, good=good), candidates=(known.index(good),))
+    first = known.index(target.good) if target.good else int(logits[0].argmax())
+    if target.bad:
+        second = known.index(target.bad)
+    else:
+        are_two = pair.parts()[0] != pair.parts()[1] and not target.good
+        second = int(logits[1].argmax()) if are_two else first
+        if are_two and second == first:
+            return f"{known[first]} is predicted of both texts: give texts that are predicted apart, or name a target"
+        if second == first:
+            second = int(np.where(np.arange(len(known)) == first, -np.inf, logits[0]).argmax())
+    if first == second:
+        raise ModelError(f"target {target.kind}: {quoted(known[first])} is compared with itself: name another")
+    return replace(one, target=replace(target, good=known[first], bad=known[second]), candidates=(first, second))
+
+
+_MOST_PIECES = 30
+
+
+def _best_answer(pair: PatchPair, one: AlignedPair, logits: Floats) -> AlignedPair | str:
+    """The pair with the answer of at most 30 subwords whose two logits have the largest sum (Devlin et al. 2019)."""
+    n_first = len(pair.sentences()[0][0].words)
+    inside = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *one.spans[n_first:]]))
+    if not len(inside):
+        return "the passage has no word"
+    sums = logits[0][inside][:, None] + logits[1][inside][None]
+    length = inside[None] - inside[:, None]
+    allowed = np.where((length >= 0) & (length < _MOST_PIECES), sums, -np.inf)
+    at = inside[np.array(np.unravel_index(int(allowed.argmax()), sums.shape))]
+    of_passage = list(zip(one.words, one.spans, strict=True))[n_first:]
+    answer = " ".join(word for word, span in of_passage if np.isin(span, np.arange(at[0], at[1] + 1)).any())
+    return replace(one, at=at, target=replace(one.target, good=answer))
