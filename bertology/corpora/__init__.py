@@ -5,6 +5,7 @@
 a :class:`Sentences`. Names that are imported ``as`` themselves serve other packages.
 """
 
+from bertology.corpora._corpus import TEXTS as TEXTS
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._languages import Links as Links
 from bertology.corpora._languages import ParallelText as ParallelText
@@ -21,6 +22,7 @@ from bertology.corpora._sentences import Sentence, Sentences
 from bertology.corpora._sentences import Target as Target
 from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
+from bertology.corpora._sentences import part_of as part_of
 from bertology.corpora._tables import Text as Text
 from bertology.corpora._tables import Texts as Texts
 from bertology.corpora._tables import as_sentence as as_sentence

@@ -33,7 +33,7 @@ _FEWEST_SENTENCES, _FEWEST_KEYS = 10, 3
 _CROSS_VALIDATION = "cross-validation"
 
 SENSE, TEXTS = "sense", "texts"
-"""Names of the targets that are the senses of words, ``word:sense``, and the two texts of a pair."""
+"""Names of the targets that are the senses of words, ``word:sense``, and the texts of a pair, or a text and choices."""
 UNLABELLED = "files without labels, left out"
 """The note that names such files, as GLUE's test files are."""
 

@@ -103,7 +103,8 @@ def apart(corpus: Corpus) -> Corpus:
 
 
 def _halves(sentence: Sentence) -> Iterator[Sentence]:
-    for place, half in enumerate(sentence.targets.get(TEXTS, ())):
+    texts = sentence.targets.get(TEXTS, ())
+    for place, half in enumerate(texts if len(texts) == 2 else ()):
         first, last = half.span1
         targets = {
             name: tuple(Target((one.span1, one.span2)[place], one.label).moved(-first) for one in some if one.span2)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fnmatch import filter as matching
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -119,16 +119,17 @@ class Form:
 
 SENTENCES = Form(
     needs=("text|words",),
-    may=("text2", "at", "at2", "label", "tags", "split", "group", "id"),
-    several=("label", "tags"),
+    may=("text2", "choice", "at", "at2", "label", "tags", "split", "group", "id"),
+    several=("choice", "label", "tags"),
     aliases={
-        "text": ("sentence1", "text1", "premise", "text", "sentence"),
+        "text": ("sentence1", "text1", "premise", "text", "sentence", "startphrase", "ctx", "question"),
         "text2": ("sentence2", "text2", "hypothesis"),
+        "choice": ("choices", "endings", *(f"{stem}{number}" for stem in ("ending", "choice") for number in range(10))),
         "words": ("words", "tokens"),
         "tags": ("tags", "*_tags", "upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk"),
         **dict.fromkeys(("at", "at2", "group", "id"), ()),
     },
-    beside={"tags": "words", "text2": "text", "at": "label", "at2": "text2"},
+    beside={"tags": "words", "text2": "text", "choice": "text", "at": "label", "at2": "text2"},
 )
 """Tables of sentences.
 
@@ -137,6 +138,11 @@ place of the word, or words, in them that a label is about, if not all: a number
 spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
 its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
 divide a ``group``.
+
+``choice`` are continuations of the text, or answers to it, one of which is right: columns of one text each, as those of
+SWAG, or one column of lists, which may differ in length. The ``label`` is the number of the right one or, in all rows,
+its text; numbers begin at 0 where one is 0, and at 1 where one is that of the last choice. Its target is a pair, the
+text and the right choice.
 """
 
 
@@ -173,6 +179,8 @@ def is_of_table(columns: Stated) -> bool:
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
+_WHOLE = re.compile(r"(-?[0-9]{1,9})(?:\.0)?")
+"""A label that is a whole number, also where missing ones beside it have made it a decimal one."""
 
 _CELL = object()
 
@@ -312,6 +320,8 @@ def _columns_of(name: str, tables: Mapping[str | None, Table], columns: Stated |
         table.checked(chosen)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
+    if "choice" in chosen and "text2" in chosen:
+        raise CorpusError(f"{name}: a text has choices or a second text; name its columns by choice= or text2= alone")
     return chosen
 
 
@@ -319,8 +329,9 @@ def _sentences_of_tables(
     tables: Mapping[str | None, Table], columns: Columns, oddities: Oddities, **words: Any
 ) -> Iterator[Placed]:
     """The sentences of tables, in their order; ``words`` are options of :func:`sentence_of_text`."""
-    labels, tags = columns.get("label", ()), columns.get("tags", ())
+    labels, tags, choices = (columns.get(key, ()) for key in ("label", "tags", "choice"))
     spelt = {column: _spelling(column, tables, in_lists=column in tags) for column in (*labels, *tags)}
+    first_number = {column: _first_number(column, tables, choices, spelt[column]) for column in labels if choices}
     one = {key: names[0] for key, names in columns.items()}.get
     for split, row in ((split, row) for split, table in tables.items() for row in table.rows()):
         name = row.text(column, numbers=True) if (column := one("id")) else str(row.index)
@@ -341,6 +352,9 @@ def _sentences_of_tables(
             other = sentence_of_text(row.text(column), where=f"{row.where}: ", **words)
             first, last = _words_at(row, column, other, by_spaces=True) if (column := one("at2")) else (0, len(other))
             sentence, span2 = joined(sentence, other), (first + n, last + n)
+        if choices:
+            given = _choices(row, choices)
+            sentence = joined(sentence, *(sentence_of_text(one, where=f"{row.where}: ", **words) for one in given))
         for column in tags:
             if _is_missing(row.values[column]):
                 oddities.note(f"rows without a label in {column}", row.where)
@@ -352,12 +366,60 @@ def _sentences_of_tables(
         for column in labels:
             if (label := spelt[column](row.values[column])) is None:
                 oddities.note(f"rows without a label in {column}", row.where)
-            else:
-                targets[column] = (Target(span1, label, span2),)
+                continue
+            if choices:
+                span2 = sentence.targets[TEXTS][1 + _right(row, column, label, given, first_number[column])].span1
+            targets[column] = (Target(span1, label, span2),)
         group = plain(row.values[column]) if (column := one("group")) else None
         stated = split_named(row.text(column, numbers=True)) if (column := one("split")) else split
         layers = {column: values for column, values in layers.items() if any(values)}
         yield stated, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
+
+
+def _choices(row: Row, columns: Sequence[str]) -> list[str]:
+    """The texts that a row has to choose from: those of several columns, or of one that has lists."""
+    if len(columns) > 1:
+        return [row.text(column, numbers=True) for column in columns]
+    value, due = row.values[columns[0]], 'a list of two choices or more, as ["a", "b"]'
+    if isinstance(value, str) and not _LIST.fullmatch(value):
+        raise row.error(columns[0], due)
+    if len(found := row.list(columns[0])) < 2:
+        raise row.error(columns[0], due)
+    return [row.text(columns[0], numbers=True, found=one) for one in found]
+
+
+def _first_number(
+    column: str, tables: Mapping[str | None, Table], choices: Sequence[str], spelt: Callable[[Any], str | None]
+) -> int | None:
+    """The number of the first choice by a column of labels, 0 or 1; None where all of them are texts of choices."""
+    rows = [(row, spelt(row.values[column])) for table in tables.values() for row in table.rows()]
+    found = [(row, label, _choices(row, choices)) for row, label in rows if label is not None]
+    are_texts = all(" ".join(label.split()) in texts for _, label, texts in found)
+    others = [row for row, label, _ in found if not _WHOLE.fullmatch(label)]
+    if others and not are_texts:
+        raise others[0].error(column, "the number of a choice, or in all rows its text")
+    if others or not found:
+        return None
+    if are_texts:
+        problem = "are numbers of choices and texts of choices: give choices that are no numbers"
+        raise CorpusError(f"labels in column {quoted(column)} {problem}")
+    numbers = [(int(label.removesuffix(".0")), len(texts)) for _, label, texts in found]
+    if all(number for number, _ in numbers) and all(number != last for number, last in numbers):
+        problem = "count choices from 0 or from 1, which none of them shows: give the texts of the right choices"
+        raise CorpusError(f"labels in column {quoted(column)} {problem}")
+    return 0 if any(not number for number, _ in numbers) else 1
+
+
+def _right(row: Row, column: str, label: str, choices: Sequence[str], first: int | None) -> int:
+    """The place of the right choice by a label, from 0."""
+    if first is None:
+        if choices.count(text := " ".join(label.split())) != 1:
+            raise row.error(column, "the text of one choice alone")
+        return choices.index(text)
+    place = int(label.removesuffix(".0")) - first
+    if not 0 <= place < len(choices):
+        raise row.error(column, f"the number of a choice, {first} to {len(choices) - 1 + first}")
+    return place
 
 
 def _words_at(row: Row, column: str, sentence: Sentence, *, by_spaces: bool) -> tuple[int, int]:
@@ -399,11 +461,13 @@ def corpus_of_rows(
     return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
 
 
-def joined(first: Sentence, second: Sentence) -> Sentence:
-    """Two texts as one sentence, a space between them; the targets ``texts`` are the two."""
-    n, both = len(first), as_one([first, second])
-    texts = (Target((0, n), "1"), Target((n, len(both)), "2"))
-    return replace(both, targets={TEXTS: texts}, derived=frozenset({TEXTS}))
+def joined(*texts: Sentence) -> Sentence:
+    """Several texts as one sentence, spaces between them; the targets ``texts`` are these."""
+    ends = zip(texts, accumulate(map(len, texts)), range(1, len(texts) + 1), strict=True)
+    targets = {TEXTS: tuple(Target((end - len(one), end), str(number)) for one, end, number in ends)}
+    # The spans of the label of a pair show where its second text begins; between two choices nothing else does.
+    derived = frozenset({TEXTS}) if len(texts) == 2 else frozenset[str]()
+    return replace(as_one(texts), targets=targets, derived=derived)
 
 
 def _spelling(column: str, tables: Mapping[str | None, Table], *, in_lists: bool) -> Callable[[Any], str | None]:

@@ -1,4 +1,4 @@
-"""Fine-tuning of encoders: labels and numbers of sentences and pairs, labels of words, answers in a text.
+"""Fine-tuning of encoders: labels and numbers of sentences and pairs, labels of words, answers, choices.
 
 :func:`finetune` (``_run.py``, to be read first) trains one model a seed by the Trainer of transformers and writes model
 folders; :func:`finetune_grid` does so by a file of runs and tasks. What is trained (``_training.py``) is a model of
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from bertology.finetuning._items import output_of as output_of
     from bertology.finetuning._run import FineTuned, FineTunedGrid, finetune, finetune_grid
     from bertology.finetuning._run import TunedModel as TunedModel
     from bertology.finetuning._run import load_tuned as load_tuned

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +16,12 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
-from bertology._names import name_not_found
-from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology._names import by_key, name_not_found
+from bertology.corpora import TEXTS, Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
 from bertology.encoders.heads import HeadKind
@@ -44,11 +46,11 @@ from bertology.probing.probes import SentenceProbe
 from bertology.results.rows import score_of
 
 Integers = NDArray[np.int64]
-Kind = Literal["labels", "numbers", "tags", "answers"]
-"""One label of a text or a pair, one number, a label of each word, or a part of a text."""
+Kind = Literal["labels", "numbers", "tags", "answers", "choices"]
+"""One label of a text or a pair, one number, a label of each word, a part of a text, or one of several texts."""
 PAIR_NUMBER = "pair_number"
-_TEXTS = "texts"
-_TAKEN = "is none to fine-tune for: take one label of each word, sentence or pair, a number of the latter, or span"
+_LABEL = "label"
+_TAKEN = "is none to fine-tune for: take one label of a word, sentence or pair, a number of the latter, span or choice"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +60,9 @@ class Items:
     sentences: Sentences
     table: pd.DataFrame
     """A row for each item: ``item_id``; ``cluster_id``, what is resampled together (the sentence of a word, the text of
-    a question, else the item); ``gold``, the label, a number as text, of questions all true answers as a list in JSON;
-    ``place``, number of the word, for labels of words, else of the sentence; of questions the ``answers``."""
+    a question, else the item); ``gold``, the label, a number as text, of questions all true answers as a list in JSON,
+    of choices the number of the right one, from 1; ``place``, number of the word, for labels of words, else of the
+    sentence; of questions the ``answers``."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of items that were left out, by reason."""
 
@@ -86,26 +89,27 @@ class Items:
     @property
     def are_pairs(self) -> bool:
         """Whether each item is two texts."""
-        return bool(len(self)) and _parts(self.sentences[int(self.table["cluster_id"][0])])[1] is not None
+        return bool(len(self)) and len(_parts(self.sentences[int(self.table["cluster_id"][0])])) == 2
 
-    def texts(self) -> tuple[list[str], list[str] | None]:
-        """``[item]`` the text of each item, of pairs and questions the first, and the second if there is one."""
-        pairs = [_parts(self.sentences[int(number)]) for number in self.place]
-        seconds = [second for _, second in pairs if second is not None]
-        return [first for first, _ in pairs], seconds or None
+    def texts(self) -> tuple[list[str], list[str] | None, list[int]]:
+        """``[input]`` the texts that a model reads: each item, or the first text of a pair or question; the second one
+        if there is one; and the number of the item, which has one input for each of its choices."""
+        parts = [_parts(self.sentences[int(number)]) for number in self.place]
+        pairs = [(number, first, second) for number, (first, *rest) in enumerate(parts) for second in rest or [""]]
+        firsts, seconds = [first for _, first, _ in pairs], [second for *_, second in pairs]
+        return firsts, seconds if any(seconds) else None, [number for number, *_ in pairs]
 
 
-def _parts(sentence: Sentence) -> tuple[str, str | None]:
-    spans = [target.span1 for target in sentence.targets.get(_TEXTS, ())]
-    if len(spans) != 2:
-        return sentence.text, None
-    middle = sentence.spans[spans[1][0]][0]
-    return sentence.text[:middle].rstrip(), sentence.text[middle:]
+def _parts(sentence: Sentence) -> list[str]:
+    """The texts that a sentence is made of; itself where it is one."""
+    starts = [sentence.spans[target.span1[0]][0] for target in sentence.targets.get(TEXTS, ())]
+    bounds = [0, *starts[1:], len(sentence.text)]
+    return [sentence.text[start:end].rstrip() for start, end in pairwise(bounds)]
 
 
 def second_start(sentence: Sentence) -> int:
     """The place in a sentence's text where the second of two texts begins."""
-    return sentence.spans[sentence.targets[_TEXTS][1].span1[0]][0]
+    return sentence.spans[sentence.targets[TEXTS][1].span1[0]][0]
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,8 @@ class TuningTask:
     @property
     def head(self) -> HeadKind:
         """The head of transformers that predicts this."""
-        return "words" if self.kind == "tags" else "answers" if self.kind == "answers" else "sentence"
+        heads: dict[str, HeadKind] = {"tags": "words", "answers": "answers", "choices": "choices"}
+        return heads.get(self.kind, "sentence")
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -173,6 +178,10 @@ def tuning_task(
         raise FitError(f"task {name}: train has the one label {quoted(labels[0])}; give data with two or more")
     train_items = splits["train"].table
     has_unanswered = "answers" in train_items and not train_items["answers"].map(len).all()
+    if kind == "choices":
+        first, column = splits["train"].sentences[int(splits["train"].place[0])], name.partition(":")[2] or _LABEL
+        label, right = quoted(str(first.targets[column][0].label)), splits["train"].gold[0]
+        notes.append(f"choices count from 1: that of {first.id}, whose label in {corpus.name} is {label}, is {right}")
     n_repeated = replace(found, train=cut["train"], dev=cut["dev"], test=cut["test"], _prepared={}).n_repeated or 0
     return TuningTask(name, version, kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
 
@@ -184,8 +193,8 @@ def meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
     """
     stem, _, column = task.strip().partition(":")
     stem = stem.lower().replace("-", "_")
-    if stem == "span":
-        return task if column else stem, 1, "answers", None
+    if stem in ("span", "choice"):
+        return f"{stem}:{column}" if column else stem, 1, "answers" if stem == "span" else "choices", None
     if stem == PAIR_NUMBER:
         if not column:
             raise BertologyError("task pair_number needs a column of numbers after a colon: pair_number:score")
@@ -204,6 +213,8 @@ def items_of(task: str, sentences: Sentences) -> Items:
     column = task.strip().partition(":")[2]
     if kind == "answers":
         return _answers(sentences, column or "answer")
+    if kind == "choices":
+        return _choices(sentences, column or _LABEL)
     if isinstance(probe, RepresentationProbe):
         examples = probe.examples(sentences)
     else:
@@ -239,11 +250,25 @@ def _answers(sentences: Sentences, column: str) -> Items:
     if not found:
         raise name_not_found("column of answers", column, sentences.target_layers)
     texts: dict[str, int] = {}
-    clusters = [texts.setdefault(_parts(sentences[number])[1] or "", len(texts)) for number, _ in found]
+    clusters = [texts.setdefault(_parts(sentences[number])[-1], len(texts)) for number, _ in found]
     ids = [sentences.id(number) or str(number) for number, _ in found]
     gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
     table = _table(ids, clusters, gold, [number for number, _ in found])
     return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
+
+
+def _choices(sentences: Sentences, column: str) -> Items:
+    """Texts with several continuations, one of which is right."""
+    found = []
+    for number, (target, *_) in sentences.targets(column):
+        choices = [text.span1 for text in sentences[number].targets.get(TEXTS, ())][1:]
+        if len(choices) > 1 and target.span2 in choices:
+            found.append((number, str(choices.index(target.span2) + 1)))
+    if not found:
+        raise CorpusError(f"no text has choices, and the right one in column {quoted(column)}: name columns as choice=")
+    numbers = [number for number, _ in found]
+    ids = [sentences.id(number) or str(number) for number in numbers]
+    return Items(sentences, _table(ids, numbers, [right for _, right in found], numbers))
 
 
 def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
@@ -252,6 +277,7 @@ def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: 
 
 
 IGNORED = -100
+_N_CHOICES = "n_choices"
 NONE_OF_ITS_OWN = "no subword of its own"
 """Why a word is left out whose subwords are all predicted at for other words."""
 _SPECIAL = -1
@@ -273,12 +299,15 @@ class Row:
     places: NDArray[np.int64]
     """``[target]`` of labels of words, the piece that each is predicted at."""
     label: Any
-    """Class, number, ``[piece]`` classes with −100 for none, or first and last piece of the answer."""
+    """Class, number, ``[piece]`` classes with −100 for none, first and last piece of the answer, or place of the right
+    choice."""
     offsets: NDArray[np.int64] | None = None
     """``[piece, 2]`` of questions, the place of each piece in its text."""
+    choices: tuple[Row, ...] = ()
+    """The text with each of its choices, the first of which is this row; empty where nothing is chosen from."""
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return max((len(one.ids) for one in self.choices), default=len(self.ids))
 
     @property
     def key(self) -> bytes:
@@ -315,17 +344,17 @@ class Inputs:
 def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int | None, stride: int) -> Inputs:
     """The inputs of the items of a split.
 
-    Texts and pairs longer than the model takes are cut at their end, the longer text of a pair first; sentences whose
-    words are labelled and texts with answers are read in overlapping windows. A word is predicted at its first subword
-    that no word before it is predicted at; words without one, or that share all subwords as *de* and *le* of French
-    *du*, are left out and counted.
+    Texts and pairs, a text with each of its choices among them, are cut at their end where they are longer than the
+    model takes, the longer text of a pair first; sentences whose words are labelled and texts with answers are read in
+    overlapping windows. A word is predicted at its first subword that no word before it is predicted at; words without
+    one, or that share all subwords as *de* and *le* of French *du*, are left out and counted.
     """
     most = encoder.max_pieces if max_pieces is None else max_pieces
     if most > encoder.max_pieces:
         raise ModelError(f"max_pieces {most}: model {encoder.name} takes at most {encoder.max_pieces}")
     if task.kind == "tags":
         return _tagged(task, items, encoder, most)
-    firsts, seconds = items.texts()
+    firsts, seconds, numbers = items.texts()
     tokenizer, how = encoder.tokenizer, dict[str, Any](truncation=True, max_length=most)
     if task.kind == "answers":
         longest = max(len(ids) for ids in tokenizer(firsts, add_special_tokens=False)["input_ids"])
@@ -339,7 +368,7 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
         encoded = tokenizer(firsts, seconds, **how)
     finally:
         tokenizer.backend_tokenizer.no_truncation()  # which would be saved with it
-    numbers = encoded["overflow_to_sample_mapping"] if task.kind == "answers" else range(len(items))
+    numbers = encoded["overflow_to_sample_mapping"] if task.kind == "answers" else numbers
     codes, gold, rows, nothing = task.codes, items.gold, [], np.zeros(0, dtype=np.int64)
     for one, number in zip(encoded.encodings, numbers, strict=True):
         segments = np.array([_SPECIAL if part is None else part for part in one.sequence_ids], dtype=np.int64)
@@ -348,11 +377,16 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
         if task.kind == "answers":
             row = replace(row, offsets=np.array(one.offsets, dtype=np.int64))
             label: Any = _answer_in(row, items, number)
+        elif task.kind == "choices":
+            label = int(gold[number]) - 1
         else:
             label = float(gold[number]) if task.kind == "numbers" else codes.get(gold[number], IGNORED)
         rows.append(replace(row, label=label))
-    n_cut = 0 if task.kind == "answers" else sum(bool(one.overflowing) for one in encoded.encodings)
-    return Inputs(rows, items, n_cut)
+    cut = {number for number, one in zip(numbers, encoded.encodings, strict=True) if one.overflowing}
+    if task.kind == "choices":
+        by_item = by_key((int(row.items[0]), row) for row in rows)
+        rows = [replace(row, choices=(row, *others)) for row, *others in by_item.values()]
+    return Inputs(rows, items, 0 if task.kind == "answers" else len(cut))
 
 
 def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
@@ -433,7 +467,16 @@ class Collator:
         return batch
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
-        """The arguments of the encoder."""
+        """The arguments of the encoder; ``[input, choice, piece]`` of choices, and how many each input has."""
+        if self._kind == "choices":
+            numbers = [len(row.choices) for row in rows]
+            # Of fewer choices the last is repeated: see output_of.
+            flat = [row.choices[min(place, len(row.choices) - 1)] for row in rows for place in range(max(numbers))]
+            batch = {name: one.reshape(len(rows), -1, one.shape[-1]) for name, one in self._flat(flat).items()}
+            return {**batch, _N_CHOICES: torch.tensor(numbers)}
+        return self._flat(rows)
+
+    def _flat(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         batch = {"input_ids": _padded([row.ids for row in rows], self._pad_id)}
         batch["attention_mask"] = _padded([np.ones_like(row.ids) for row in rows], 0)
         types = [row.types for row in rows if row.types is not None]
@@ -442,6 +485,18 @@ class Collator:
 
 def _padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:
     return pad_sequence([torch.from_numpy(row) for row in values], batch_first=True, padding_value=fill)
+
+
+def output_of(model: Any, batch: Mapping[str, Tensor]) -> Any:
+    """The output of a model for a batch; of choices, those that an input does not have are no part of its loss."""
+    inputs = {name: value for name, value in batch.items() if name != _N_CHOICES}
+    output = model(**inputs)
+    if _N_CHOICES in batch:
+        places = torch.arange(output["logits"].shape[1], device=output["logits"].device)
+        output["logits"] = output["logits"].masked_fill(places >= batch[_N_CHOICES][:, None], -math.inf)
+        if "labels" in batch:
+            output["loss"] = cross_entropy(output["logits"], batch["labels"])
+    return output
 
 
 _BATCH = 64
@@ -472,7 +527,7 @@ def predictions(
             batch = {name: value.to(device) for name, value in collator(rows).items() if name not in _LABELS}
             for of_variant, variant in zip(found, variants, strict=True):
                 with variant():
-                    output = model(**batch)
+                    output = output_of(model, batch)
                 for item, text, score in _read(task, items, rows, output):
                     if item not in of_variant or score > of_variant[item][1]:
                         of_variant[item] = text, score
@@ -503,7 +558,7 @@ def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Itera
         where = (place, torch.from_numpy(row.places)) if task.kind == "tags" else (place, None)
         chosen = codes[where].flatten().tolist(), best[where].flatten().tolist()
         for item, code, score in zip(row.items.tolist(), *chosen, strict=True):
-            yield item, task.labels[code], score
+            yield item, task.labels[code] if task.labels else str(code + 1), score
 
 
 def _answer(items: Items, row: Row, logits: NDArray[np.float32], *, may_be_empty: bool) -> tuple[int, str, float]:
@@ -551,6 +606,8 @@ def counted(predictions: pd.DataFrame, task: TuningTask) -> list[Counted]:
     codes = [np.array([code[label] for label in side]) for side in (gold, pred)]
     counts = count_labels(codes[0], codes[1][None], cluster, n_labels=len(names), n_clusters=n_clusters)
     metrics = [find_metric("accuracy"), find_metric("macro_f1")]
+    if kind == "choices":
+        return [(counts, names, metrics[:1])]
     if kind == "labels":
         metrics.append(find_metric("matthews"))
         if len(labels) == 2:
@@ -590,8 +647,9 @@ def majority(predictions: pd.DataFrame, train: Sequence[str], task: TuningTask) 
 
 
 def collapsed(predictions: pd.DataFrame, kind: Kind) -> str | None:
-    """The one label that is predicted for all items, where these have several; None where there is no such label."""
-    is_one = kind in ("labels", "tags") and predictions["pred"].nunique() == 1 and predictions["gold"].nunique() > 1
+    """The one label, or choice, that is predicted for all items, where these have several; None where there is none."""
+    n_gold, n_pred = (predictions[side].nunique() for side in ("gold", "pred"))
+    is_one = kind in ("labels", "tags", "choices") and n_pred == 1 and n_gold > 1
     return str(predictions["pred"].iloc[0]) if is_one else None
 
 

@@ -32,7 +32,7 @@ from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints, train
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
-from bertology.corpora import Corpus, Sentences, load_corpus
+from bertology.corpora import TEXTS, Corpus, Sentences, load_corpus, part_of
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, ModelError, ResultsError, listed, quoted
@@ -129,7 +129,7 @@ def read_record(folder: Path) -> Record:
     return RECORD.read(folder)
 
 
-_PIPELINES = {"tags": "token-classification", "answers": "question-answering"}
+_PIPELINES = {"tags": "token-classification", "answers": "question-answering", "choices": "multiple-choice"}
 
 
 def card_of(tuned: FineTuned) -> bytes:
@@ -333,12 +333,15 @@ def _text_counts(corpus: Corpus, task: TuningTask, encoder: Encoder, max_pieces:
     """Alignment of the texts of test, or else of dev, with subwords and with train."""
     split = "test" if "test" in task.splits else "dev"
     sentences = task.splits[split].sentences
+    if task.kind == "choices":  # which are not read together
+        spans = ((one, target.span1) for one in sentences for target in one.targets[TEXTS])
+        sentences = Sentences(part_of(one, *span) for one, span in spans)
     return TextCounts(
         task=task.name,
         model=encoder.source.title,
         corpus=corpus.name,
         split=split,
-        n_items=len(sentences),
+        n_items=len(task.splits[split].sentences),
         **Alignment.of_pieces(encoder.tokenize(sentences, max_pieces=max_pieces)).counts,
         shared_subwords="exclude" if task.kind == "tags" else "include",
         n_repeated=task.n_repeated if split == "test" else None,
@@ -383,8 +386,8 @@ def finetune(
         corpus: as of :func:`bertology.load_corpus`, with a split to train on; dev is scored after each epoch, and is
             every tenth sentence of train where there is none.
         task: ``sentence_label:COLUMN``, ``pair_label:COLUMN``, ``sentence_number:COLUMN``, ``pair_number:COLUMN``;
-            ``pos``, ``ner``, ``word_label:COLUMN`` and other tasks of words; or ``span``, answers to questions as in
-            SQuAD.
+            ``pos``, ``ner``, ``word_label:COLUMN`` and other tasks of words; ``span``, answers to questions as in
+            SQuAD; or ``choice``, the right one of several continuations as in SWAG.
         out: folder for the models, ``out/seed-1`` and so on.
         columns: of a table or column file, as of :func:`bertology.load_corpus`.
         recipe: ``devlin-2019``, ``mosbach-2021``, ``frozen``, ``hu-2022`` or ``houlsby-2019``; by ``layers`` when left
@@ -422,6 +425,8 @@ def finetune(
     if chosen.positive is not None and chosen.positive not in items.labels:
         known = listed(items.labels)
         raise BertologyError(f"positive {quoted(chosen.positive)} is none of the labels, {known}: give one of these")
+    if items.kind == "choices" and chosen.layers == "none":
+        raise BertologyError("layers none: a head on a frozen encoder chooses among no texts: choose other layers")
     source = resolve_model(model_name(model), revision=revision)
     encoder = load_encoder(source, device=device, trust_remote_code=trust_remote_code)
     inputs = {
@@ -526,7 +531,7 @@ class _Data:
             clip_norm=settings.clip_norm,
             checkpoint_every=settings.checkpoint_every,
             remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-            loss=None if trained.gates is None and trained.teacher is None else trained.loss,
+            loss=trained.loss if trained.gates or trained.teacher or self.task.kind == "choices" else None,
             per_device_train_batch_size=settings.batch_size // settings.accumulate,
             gradient_accumulation_steps=settings.accumulate,
             num_train_epochs=settings.epochs,

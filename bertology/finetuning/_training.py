@@ -28,7 +28,7 @@ from bertology.encoders.interventions import find_part
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
-from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Row, TuningTask
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Row, TuningTask, output_of
 from bertology.finetuning._settings import FineTuneSettings
 
 _MOST_KEPT = 1 << 30
@@ -184,7 +184,7 @@ class Trained:
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch: that of the model, the difference from a teacher, and the penalty for open heads."""
-        output, weight = self.model(**batch), self.settings.teacher_weight
+        output, weight = output_of(self.model, batch), self.settings.teacher_weight
         found: Tensor = output["loss"]
         if self.teacher is not None:
             labels, inputs = batch["labels"], {name: value for name, value in batch.items() if name != "labels"}
@@ -289,8 +289,8 @@ def _teacher(folder: Path, encoder: Encoder, task: TuningTask) -> Any:
     if own.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
         raise ModelError(f"teacher {folder}: it reads other subwords than {encoder.name}: give one with its tokenizer")
     is_frozen = (folder / HEAD_FILE).is_file()
-    if is_frozen or task.kind == "answers":
-        which = "a head on a frozen encoder" if is_frozen else "answers"
+    if is_frozen or task.kind in ("answers", "choices"):
+        which = "a head on a frozen encoder" if is_frozen else task.kind
         raise ModelError(f"teacher {folder}: nothing is learned from {which}: give a tuned model of labels or numbers")
     return load_tunable(own, head=task.head, seed=None).model.to(encoder.device).requires_grad_(False).eval()
 
@@ -308,8 +308,8 @@ def _with_adapters(
     for path in tunable.drawn:
         own = [place for place, layer in model.get_submodule(path).named_modules() if layer._parameters]
         kept |= {path} if path in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
-    kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
-    common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(kept)}
+    kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}  # peft has none for choices
+    common: dict[str, Any] = {"task_type": kinds.get(task.head), "modules_to_save": sorted(kept)}
     if settings.layers == "lora":
         # peft computes with any number, though it declares whole ones.
         alpha: Any = settings.lora_alpha

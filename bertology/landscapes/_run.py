@@ -33,7 +33,7 @@ from bertology.encoders.heads import HeadKind
 from bertology.encoders.loading import load_tunable
 from bertology.encoders.masked_loss import MaskedText
 from bertology.errors import BertologyError, CorpusError, ModelError, SignalError
-from bertology.finetuning import load_tuned
+from bertology.finetuning import load_tuned, output_of
 from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
@@ -189,7 +189,7 @@ def loss_of_task(
     def parts() -> Iterator[Tensor]:
         device = next(module.parameters()).device
         for inputs, n_items in batches:
-            output = module(**{name: value.to(device) for name, value in inputs.items()})
+            output = output_of(module, {name: value.to(device) for name, value in inputs.items()})
             yield output["loss"] * n_items * (1.0 if is_number else 1 / math.log(2))
 
     unit = "squared error" if is_number else "bits"
