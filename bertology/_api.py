@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -12,9 +13,19 @@ from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
+from bertology.corpora import (
+    Corpus,
+    Sentence,
+    Sentences,
+    Text,
+    as_sentence,
+    kept_name,
+    kept_table,
+    list_column,
+    load_corpus,
+)
 from bertology.encoders.sources import held_dtype
-from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
+from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names
 from bertology.probing import Probe
@@ -24,11 +35,12 @@ from bertology.runner import run_probes
 from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
-    from bertology.causal import Attributions, PatchingMap
+    from bertology.causal import Attributions, PatchingMap, Target
     from bertology.encoders import Encoder
     from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
     from bertology.geometry.alignment import AlignedTexts
+    from bertology.results.predictions import FittedProbe
 
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
@@ -341,16 +353,22 @@ def patch(
     text: str,
     other: str,
     *,
-    candidates: str | Sequence[str],
+    candidates: str | Sequence[str] | None = None,
+    target: str | Target | None = None,
+    second: str | Sequence[str] | None = None,
+    other_second: str | Sequence[str] | None = None,
+    probe: str | FittedProbe | None = None,
     model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     layers: str | Sequence[int] = "all",
     site: Site = "hidden_state",
     direction: Literal["denoise", "noise"] = "denoise",
+    method: Literal["exact", "attribution", "both"] = "exact",
+    steps: int = 1,
     language: str | None = None,
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> PatchingMap:
-    """Find the states of a text that decide between two words at its mask, layer by layer and word by word.
+    """Find the states of a text that a prediction rests on, layer by layer and word by word.
 
     >>> from bertology import patch
     >>> texts = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
@@ -360,14 +378,21 @@ def patch(
     with intervals, there is :func:`bertology.causal.patch`.
 
     Args:
-        text: a text with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        text: a text; of a masked word with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
         other: as many words, some of which differ.
         candidates: the word that the text calls for at the mask, and the one that the other text calls for.
-        model: as of :func:`probe`, a masked language model.
+        target: what is predicted, see :func:`attribute`; when left out the labels that the model predicts of the two
+            texts, which must differ.
+        second: second text of a pair, passage of a question, or choices with ``|||`` between them.
+        other_second: that of the other text; the same when left out.
+        probe: fitted probe of the target ``probe``: ``RUN,TASK,LAYER``, with the folder of a run.
+        model: as of :func:`probe`, with a head for the target; by folder, hub id, or in memory.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of the text into the pass over the other, ``noise`` the other way round.
+        method: ``exact`` effects, estimates by ``attribution`` patching in one backward pass, or ``both``.
+        steps: steps of the path along which the gradient of the estimates is averaged.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
@@ -377,73 +402,169 @@ def patch(
         and ``.save(path)``.
 
     Raises:
-        BertologyError: the texts cannot be aligned, or there is no such model, layer or site.
+        BertologyError: the texts cannot be aligned, or there is no such model, target, layer or site.
     """
     from bertology.causal import PatchPair
     from bertology.causal import patch as patch_pairs
 
-    words, encoder = _two(candidates), _opened(model, loading)
+    encoder = _opened(model, loading)
     chosen = parse_layers(layers, encoder.n_layers)
     if site != "hidden_state" and layers == "all":
         chosen = chosen[1:]
-    pair = PatchPair(text, other, *words, language=language, split_at_spaces=split_at_spaces)
-    return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction)
+    pair = PatchPair(
+        text,
+        other,
+        target=_target(encoder, candidates, target, probe),
+        seconds=_second(second),
+        other_seconds=None if other_second is None else _second(other_second),
+        language=language,
+        split_at_spaces=split_at_spaces,
+    )
+    return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction, method=method, steps=steps)
 
 
 @explained_system_errors()
 @explained_shortage("this attribution")
 def attribute(
-    text: str,
+    text: str | Sequence[str] | None = None,
     *,
-    candidates: str | Sequence[str],
+    candidates: str | Sequence[str] | None = None,
+    target: str | Target | None = None,
+    second: str | Sequence[str] | None = None,
+    probe: str | FittedProbe | None = None,
+    corpus: Any = None,
+    columns: str | None = None,
+    task: str | None = None,
+    split: str = "dev",
+    sentences: int = 100,
     model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     methods: str | Sequence[str] | None = None,
     layers: str | Sequence[int] | None = None,
     baseline: Literal["mask", "pad"] = "mask",
+    steps: int = 50,
+    span: int = 3,
+    samples: int = 25,
+    unit: Literal["word", "subword"] = "word",
+    scores: str | Mapping[str, Sequence[Sequence[float]]] | None = None,
     language: str | None = None,
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> Attributions:
-    """Score the words of a text by how much a choice between two words at its mask rests on them, by several methods.
+    """Score the words of texts by how much a prediction rests on them, by several methods.
 
     >>> from bertology import attribute
     >>> print(attribute("The guards near the dog [MASK] open.", candidates="are,is"))  # doctest: +SKIP
+    >>> attribute("a film to remember", model="tuned/seed-1", target="label=positive")  # doctest: +SKIP
 
-    For many texts, with how faithful each method is, there is :func:`bertology.causal.attribute`, which says what the
-    methods are.
+    What the methods are :func:`bertology.causal.attribute` says, which takes texts with a target each.
 
     Args:
-        text: a text with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        text: a text, or several; of a masked word each with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
         candidates: the word that is explained, and the one that it is compared with.
-        model: as of :func:`probe`, a masked language model.
-        methods: names, in a sequence or with commas, such as ``integrated_gradients,leave_one_out``; all that the
-            model's family allows when left out.
+        target: what is explained: ``label``, ``label=negative``, ``label=negative,positive`` (compared with the second
+            one, else with the runner-up), ``number``, ``tag=3`` or ``tag=3:PER`` of the third word, ``answer`` or
+            ``answer=in Paris``, ``choice`` or ``choice=2``, ``word=are,is``, ``probe=3:NOUN``. When left out what the
+            model predicts, by its own head.
+        second: second text of a pair, passage of a question, or choices with ``|||`` between them.
+        probe: fitted probe of the target ``probe``: ``RUN,TASK,LAYER``, with the folder of a run.
+        corpus: texts with labels instead of ``text``: as of :func:`bertology.load_corpus`.
+        columns: of a table, as of :func:`bertology.load_corpus`.
+        task: the labels of the corpus, such as ``sentence_label:label``; that for which the model was fine-tuned when
+            left out.
+        split: split of the corpus.
+        sentences: number of texts of the corpus at most, the first ones.
+        model: as of :func:`probe`, with a head for the target; by folder, hub id, or in memory.
+        methods: names, in a sequence or with commas, such as ``integrated_gradients,leave_one_out``, or ``all``; those
+            that take less time than ``occlusion``, ``shapley`` and ``kernel_shap`` when left out.
         layers: layers whose hidden states, attention and values are asked about; when left out the embeddings for
             gradients and the last block for attention and values.
-        baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
+        baseline: what words are replaced by, all ``mask`` or all ``pad``.
+        steps: steps of integrated gradients.
+        span: words in a row that occlusion masks together.
+        samples: random orders of Shapley values.
+        unit: what is scored: words, or subwords.
+        scores: scores of your own that are put to the same tests: lists, one a text, by name; or the name of a column
+            of the corpus, a table, that holds them.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
-        The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``,
+        The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.summary()``, ``.plot()``,
         ``.save(path)`` and ``.faithfulness()``.
 
     Raises:
-        BertologyError: the text or a candidate does not fit the model, or there is no such model, layer or method.
+        BertologyError: the text or the target does not fit the model, or there is no such model, layer or method.
     """
     from bertology.causal import PatchPair
     from bertology.causal import attribute as attribute_questions
+    from bertology.causal._attribution import METHODS, MORE_METHODS
 
-    words, encoder = _two(candidates), _opened(model, loading)
-    chosen = None if methods is None else parse_names(methods)
-    question = PatchPair(text, text, *words, language=language, split_at_spaces=split_at_spaces)
-    of_layers = None if layers is None else parse_layers(layers, encoder.n_layers)
-    return attribute_questions(encoder, [question], methods=chosen, layers=of_layers, baseline=baseline)
+    encoder = _opened(model, loading)
+    if (text is None) == (corpus is None):
+        raise ClozeError("give a text, or a corpus of texts with labels")
+    if corpus is None:
+        words: dict[str, Any] = {"language": language, "split_at_spaces": split_at_spaces}
+        asked, seconds = _target(encoder, candidates, target, probe), _second(second)
+        texts = [text] if isinstance(text, str) else list(text or ())
+        questions = [PatchPair(one, target=asked, seconds=seconds, **words) for one in texts]
+    else:
+        from bertology.finetuning._items import questions_of
+        from bertology.finetuning._run import task_of
+
+        if second is not None or candidates is not None:
+            raise ClozeError("a corpus has its own second texts and labels: leave second and candidates out")
+        loaded = load_corpus(corpus, columns=columns)
+        (only, *others) = loaded.splits
+        read = loaded[split if others else only][:sentences]
+        chosen_task = task or task_of(encoder)
+        questions = questions_of(chosen_task, read, None if target is None else _target(encoder, None, target, probe))
+    if isinstance(scores, str):
+        scores = {scores: list_column(corpus, scores, len(questions))}
+    chosen = None if methods is None else (*METHODS, *MORE_METHODS) if methods == "all" else parse_names(methods)
+    return attribute_questions(
+        encoder,
+        questions,
+        methods=chosen,
+        layers=None if layers is None else parse_layers(layers, encoder.n_layers),
+        baseline=baseline,
+        steps=steps,
+        span=span,
+        samples=samples,
+        unit=unit,
+        scores=scores,
+    )
 
 
-def _two(candidates: str | Sequence[str]) -> tuple[str, str]:
-    words = parse_names(candidates)
-    if len(words) != 2:
-        raise ClozeError(f"{len(words)} candidates: give two, the word that the text calls for, then the other's")
-    return words[0], words[1]
+def _target(
+    encoder: Encoder,
+    candidates: str | Sequence[str] | None,
+    target: str | Target | None,
+    probe: str | FittedProbe | None,
+) -> Target:
+    """The target that is named in one of several ways, or that of the model's own head."""
+    from bertology.causal import Target
+    from bertology.results import read_results
+
+    if candidates is not None:
+        if target is not None:
+            raise ClozeError("candidates are the target word=GOOD,BAD: give one of the two")
+        words = parse_names(candidates)
+        if len(words) != 2:
+            raise ClozeError(f"{len(words)} candidates: give two, the word that the text calls for, then the other's")
+        return Target("word", *words)
+    asked = Target.default(encoder) if target is None else Target.parse(target) if isinstance(target, str) else target
+    if isinstance(probe, str):
+        run, *rest = probe.rsplit(",", 2)
+        if len(rest) != 2:
+            raise ResultsError(f"probe {quoted(probe)}: give the folder of a run, a task and a layer: runs/trial,pos,3")
+        (layer,) = parse_layers(rest[1].strip(), encoder.n_layers)
+        probe = read_results(run.strip()).fitted(rest[0].strip(), layer)
+    return asked if probe is None else replace(asked, probe=probe)
+
+
+def _second(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Second texts, which one string holds with ``|||`` between them."""
+    if texts is None:
+        return ()
+    return tuple(part.strip() for part in texts.split("|||")) if isinstance(texts, str) else tuple(texts)

@@ -289,7 +289,7 @@ class _Reader:
         lost, is_in = self._leave_out(spans), np.zeros((len(spans), n_words))
         for start, words in spans.items():
             is_in[start, words] = 1
-        return np.asarray(lost @ is_in / is_in.sum(0), dtype=np.float64)
+        return np.asarray(np.average(np.broadcast_to(lost[:, None], is_in.shape), axis=0, weights=is_in))
 
     def _sampled(self, method: str) -> Floats:
         """Shapley values of words that are there or masked, by a sampler of captum."""

@@ -198,6 +198,8 @@ class PatchPair:
     """The second text of a pair, the passage of a question, or the choices; their words follow those of ``text``."""
     other_seconds: tuple[str, ...] | None = None
     """Those of ``other``; the same when left out."""
+    sentence: Sentence | None = None
+    """The text with the words that it has in a corpus, of one text alone."""
     gold: str = ""
     """What is true of the text, if it is known, by which tables of texts are sorted."""
 
@@ -217,6 +219,8 @@ class PatchPair:
 
     def sentences(self, mask: str = MASK_TOKEN) -> list[list[Sentence]]:
         """``[side, part]`` the texts with their words."""
+        if self.sentence is not None:
+            return [[self.sentence], [self.sentence]]
         split: dict[str, Any] = {"language": self.language, "split_at_spaces": self.split_at_spaces}
         return [list(as_sentences(list(side), **split)) for side in self.parts(mask)]
 
@@ -317,6 +321,13 @@ class Decision:
         expanded = {name: one.expand(ids.shape) for name, one in given.items() if one is not None}
         return {name: self.fold(one).to(self.encoder.device) for name, one in expanded.items()}
 
+    def output(self, inputs: Mapping[str, Tensor]) -> Any:
+        """What the model of transformers returns for :meth:`inputs`, whose choices it takes in an axis of their own."""
+        given, n_parts = dict(inputs), self._first.n_parts
+        if self._first.target.kind == "choice":
+            given = {name: one.reshape(-1, n_parts, one.shape[1]) for name, one in inputs.items()}
+        return self.encoder.task_model(**given, return_dict=True)
+
     def states(self, ids: Tensor, *, layers: Sequence[int]) -> dict[int, Tensor]:
         """``[row, piece, dim]`` hidden states of some layers of ``[row, piece]``."""
         given: dict[str, Any] = self.inputs(ids)
@@ -376,7 +387,7 @@ class Decision:
         if kind in ("word", "probe"):
             logits, candidates = self._read(inputs, every, at, candidates)
         else:
-            output = encoder.task_model(**inputs, return_dict=True)
+            output = self.output(inputs)
             if kind == "answer":
                 ends = (output.start_logits, output.end_logits)
                 first, last = (of.float().log_softmax(-1)[every, at[:, n]] for n, of in enumerate(ends))
@@ -642,7 +653,7 @@ def _logits(encoder: Encoder, rows: Sequence[AlignedPair], side: int) -> Floats:
             every, at = torch.arange(len(rows)), torch.tensor(np.stack([one.at for one in rows]))
             found = decision._read(decision.inputs(ids), every, at.to(encoder.device), at)[0]
         else:
-            output = encoder.task_model(**decision.inputs(ids), return_dict=True)
+            output = decision.output(decision.inputs(ids))
             ends = (output.start_logits, output.end_logits) if target.kind == "answer" else ()
             found = torch.stack(ends, 1) if ends else output.logits
             if target.kind == "tag":

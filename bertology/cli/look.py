@@ -349,9 +349,12 @@ def _tree_table(reading: TreeReading) -> str:
 @command(
     "how-to/patching",
     'bertology patch "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
-    'bertology patch "A [MASK]." --with "B [MASK]." --candidates a,b --site head',
+    'bertology patch "A good film." --with "A bad film." -m tuned/seed-1 --site head',
     settings="model layers dtype device revision trust_remote_code",
-    of={"bertology._api:patch": "language split_at_spaces candidates direction"},
+    of={
+        "bertology._api:patch": "candidates target second other_second probe direction method steps language "
+        "split_at_spaces"
+    },
 )
 def patch(
     text: str,
@@ -364,8 +367,8 @@ def patch(
 ) -> None:
     """Put states of one text into the pass over another, layer by layer and word by word.
 
-    The effect of a word is 0 where exchanging its state changes nothing at the mask, and 1 where it changes as much as
-    the whole other text does (interchange intervention, activation patching).
+    The effect of a word is 0 where exchanging its state does not change the prediction, and 1 where it changes it as
+    much as the whole other text does (interchange intervention, activation patching).
 
     Args:
         with_: A text with the same number of words, some of which differ.
@@ -376,36 +379,45 @@ def patch(
 
     is_page(out)  # an ending of neither is refused before anything is computed
     found = bertology.patch(text, with_, site=site, **settings)
-    print_found(format, [str(found)], lambda: found.to_pandas()[_EFFECTS])
+    columns = _EFFECTS + ["estimate"] * (found.estimates is not None)
+    print_found(format, [str(found)], lambda: found.to_pandas()[columns])
     save_found(found, out, what="effects")
 
 
 @command(
     "how-to/patching",
     'bertology attribute "The dogs near the farmer [MASK]." --candidates run,runs',
-    'bertology attribute "Dogs [MASK]." --candidates run,runs --out words.html',
+    "bertology attribute --corpus sst2/ --model tuned/seed-1 --out words.html",
     settings="model dtype device revision trust_remote_code",
-    of={"bertology._api:attribute": "language split_at_spaces candidates methods layers baseline"},
+    of={
+        "bertology._api:attribute": "candidates target second probe corpus columns task split sentences methods layers "
+        "baseline steps span samples unit scores language split_at_spaces"
+    },
 )
 def attribute(
-    text: str,
+    text: str | None = None,
     *,
     format: Format = "table",
     out: Path | None = None,
     **settings: Any,
 ) -> None:
-    """Show on which words of a text a choice between two words at its mask rests, by several methods.
+    """Show on which words of a text a prediction rests, by several methods, and how faithful each of them is.
+
+    The prediction is a choice between two words at a mask, or what the model predicts by its own head: the label of a
+    text or pair, the tag of a word, an answer, a number, a choice. Of a corpus with labels a table compares the methods
+    and --out shows each text.
 
     No method is the truth: how faithful each is, task attribution tells on texts whose cause is known. attention_norms
     is ‖αf(x)‖ of Kobayashi et al. (2020), mean of the heads, without residual connection and LayerNorm.
 
     Args:
-        out: Page (.html; of all layers where none is named) or figure (.svg, .pdf or .png) to write.
+        text: A text; omit it with --corpus.
+        out: Page (.html; of one text all layers where none is named) or figure (.svg, .pdf or .png) to write.
     """
     import bertology
     from bertology._page import is_page
 
-    if settings["layers"] is None and is_page(out):
+    if settings["layers"] is None and is_page(out) and text is not None:
         settings["layers"] = "all"
     found = bertology.attribute(text, **settings)
     print_found(format, [str(found)], lambda: found.to_pandas().drop(columns="question"))

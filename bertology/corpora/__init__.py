@@ -29,6 +29,7 @@ from bertology.corpora._tables import as_sentence as as_sentence
 from bertology.corpora._tables import as_sentences
 from bertology.corpora._tables import kept_table as kept_table
 from bertology.corpora._tables import known_table as known_table
+from bertology.corpora._tables import list_column as list_column
 from bertology.corpora._tables import no_columns as no_columns
 from bertology.corpora._words import sentence_of_text as sentence_of_text
 from bertology.corpora.formats.conllu import write_conllu

@@ -805,6 +805,20 @@ def table_of_data(data: Any) -> Table | None:
     return part if isinstance(part, Table) else None
 
 
+def list_column(source: Any, column: str, n: int) -> list[list[Any]]:
+    """The lists in the first ``n`` rows of a column of a table: a file, or a table in memory, as a whole.
+
+    A :class:`CorpusError` where the source is no single table, and a NameNotFoundError where it has no such column.
+    """
+    table = known_table(str(source)) if isinstance(source, str | Path) else table_of_data(source)
+    if table is None and isinstance(source, str | Path) and Path(source).is_file():
+        table = read_table(Path(source))
+    if table is None:
+        raise CorpusError(f"column {quoted(column)}: lists are read from one table, a file or one in memory: give one")
+    check_name("column", column, table.columns)
+    return [row.list(column) for row in islice(table.rows(), n)]
+
+
 class _OfDocs(list[Sentence]):
     """Sentences of spaCy documents, which do not state who annotated them."""
 

@@ -21,6 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
 from bertology._names import by_key, name_not_found
+from bertology.causal.targets import PatchPair, TargetKind
+from bertology.causal.targets import Target as PredictionTarget
 from bertology.corpora import TEXTS, Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
@@ -205,6 +207,36 @@ def meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
     if not isinstance(probe, RepresentationProbe) or (kind == "tags" and "r2" in probe.metrics):
         raise BertologyError(f"task {probe.task} {_TAKEN}")
     return probe.task, probe.version, kind, probe
+
+
+_TARGETS: dict[Kind, TargetKind] = {
+    "labels": "label",
+    "numbers": "number",
+    "tags": "tag",
+    "answers": "answer",
+    "choices": "choice",
+}
+
+
+def questions_of(task: str, sentences: Sentences, target: PredictionTarget | None = None) -> list[PatchPair]:
+    """The items of a task as texts with what is predicted of them, to be explained or patched; arguments and errors are
+    those of :func:`tuning_task`.
+
+    The target is what the model predicts of each item, or the one that is given; ``gold`` is what is true.
+    """
+    kind, items, questions = meaning(task)[2], items_of(task, sentences), []
+    asked = PredictionTarget(_TARGETS[kind]) if target is None else target
+    of = zip(items.table["cluster_id"].tolist(), items.place.tolist(), items.gold, strict=True)
+    for cluster, place, gold in of:
+        if kind == "tags":
+            sentence = sentences[int(cluster)]
+            asked = replace(asked, word=int(place - sentences.starts[cluster]) + 1)
+            questions.append(PatchPair(sentence.text, target=asked, sentence=sentence, gold=gold, cluster=str(cluster)))
+            continue
+        first, *rest = _parts(sentences[int(place)])
+        gold = (json.loads(gold) or [""])[0] if kind == "answers" else gold
+        questions.append(PatchPair(first, target=asked, seconds=tuple(rest), gold=gold, cluster=str(cluster)))
+    return questions
 
 
 def items_of(task: str, sentences: Sentences) -> Items:

@@ -129,6 +129,14 @@ def read_record(folder: Path) -> Record:
     return RECORD.read(folder)
 
 
+def task_of(encoder: Encoder) -> str:
+    """The task that a model was fine-tuned for here; a ModelError where its folder has no record of one."""
+    if not RECORD.is_in(encoder.source.folder):
+        remedy = "name it, as in task sentence_label:COLUMN"
+        raise ModelError(f"model {encoder.name}: no record tells the task that it was fine-tuned for: {remedy}")
+    return read_record(encoder.source.folder).task
+
+
 _PIPELINES = {"tags": "token-classification", "answers": "question-answering", "choices": "multiple-choice"}
 
 
