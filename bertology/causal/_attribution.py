@@ -223,7 +223,7 @@ class _Reader:
         self._empty = self._ids.clone()
         self._empty[torch.from_numpy(np.concatenate(self._pieces))] = empty_id(encoder, baseline)
         every = [one.ids[0], self._empty.cpu().numpy()]
-        self._plain, self._of_empty = scores_of(encoder, one, every).tolist()
+        self._plain, self._of_empty = map(float, scores_of(encoder, one, every))
         self.scores: dict[Key, Floats] = {}
         self._special: dict[Key, Floats] = {}
         self._errors: dict[Key, float] = {}
