@@ -498,7 +498,6 @@ def attribute(
     """
     from bertology.causal import PatchPair
     from bertology.causal import attribute as attribute_questions
-    from bertology.causal._attribution import METHODS, MORE_METHODS
 
     encoder = _opened(model, loading)
     if (text is None) == (corpus is None):
@@ -509,8 +508,7 @@ def attribute(
         texts = [text] if isinstance(text, str) else list(text or ())
         questions = [PatchPair(one, target=asked, seconds=seconds, **words) for one in texts]
     else:
-        from bertology.finetuning._items import questions_of
-        from bertology.finetuning._run import task_of
+        from bertology.finetuning import questions_of, task_of
 
         if second is not None or candidates is not None:
             raise ClozeError("a corpus has its own second texts and labels: leave second and candidates out")
@@ -521,7 +519,7 @@ def attribute(
         questions = questions_of(chosen_task, read, None if target is None else _target(encoder, None, target, probe))
     if isinstance(scores, str):
         scores = {scores: list_column(corpus, scores, len(questions))}
-    chosen = None if methods is None else (*METHODS, *MORE_METHODS) if methods == "all" else parse_names(methods)
+    chosen: Any = methods if methods in (None, "all") else parse_names(methods or "")
     return attribute_questions(
         encoder,
         questions,

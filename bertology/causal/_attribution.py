@@ -62,7 +62,7 @@ def attribute(
     encoder: Encoder,
     questions: Sequence[PatchPair],
     *,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str] | Literal["all"] | None = None,
     layers: Sequence[int] | None = None,
     baseline: str = "mask",
     steps: int = 50,
@@ -101,7 +101,8 @@ def attribute(
     Args:
         encoder: a model with a head for the target of the questions.
         questions: texts with what is predicted of them; ``other`` is not read.
-        methods: which ones; all of ``METHODS`` that the model's family allows when left out.
+        methods: which ones, or ``all``; when left out those that the model's family allows, but for occlusion and
+            Shapley values, which take longest.
         layers: layers of hidden states and blocks; when left out the embeddings, since the gradient of the last layer
             is that of the subword that is read alone, and the last block.
         baseline: input that words are replaced by, ``mask`` or ``pad``.
@@ -126,6 +127,7 @@ def attribute(
             unknown.add("value_zeroing")
         methods = [method for method in METHODS if method not in unknown]
     every = (*METHODS, *MORE_METHODS)
+    methods = every if methods == "all" else methods
     for method in methods:
         check_name("method of attribution", method, every)
     check_name("baseline", baseline, ("mask", "pad"))

@@ -407,15 +407,22 @@ class Decision:
         """``[row, entry]`` logits at the mask, of the words asked for where there are two; or of a fitted probe."""
         import torch
 
-        from bertology.encoders._modules import run_to_layers
+        from bertology.encoders.interventions import Intervention, intervening
 
         encoder, fitted = self.encoder, self._first.target.probe
         body: Any = encoder.model.body
         if fitted is not None:
             layer = fitted.origin.layer or 0
-            states = run_to_layers(body, encoder.model.blocks, inputs, frozenset({layer}))[layer]
+            kept: list[Tensor] = []
+
+            def keep(state: Tensor) -> Tensor:
+                kept.append(state)
+                return state
+
+            with intervening(body, encoder.model.blocks, [Intervention(layer, keep)]):
+                body(**inputs, return_dict=True)
             of_word = torch.arange(at.shape[1], device=at.device) if fitted.origin.pooling == "mean" else [0]
-            pooled = states[every[:, None], at[:, of_word]].mean(1)
+            pooled = kept[0][every[:, None], at[:, of_word]].mean(1)
             return fitted.logits(pooled), candidates
         last = body(**inputs, return_dict=True).last_hidden_state
         features = encoder.masked_head.features(last[every, at[:, 0]])

@@ -349,7 +349,7 @@ def _tree_table(reading: TreeReading) -> str:
 @command(
     "how-to/patching",
     'bertology patch "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
-    'bertology patch "A good film." --with "A bad film." -m tuned/seed-1 --site head',
+    'bertology patch "Good." --with "Bad." -m tuned/seed-1 --site head',
     settings="model layers dtype device revision trust_remote_code",
     of={
         "bertology._api:patch": "candidates target second other_second probe direction method steps language "

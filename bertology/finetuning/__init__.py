@@ -11,11 +11,13 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.finetuning._items import output_of as output_of
+    from bertology.finetuning._items import questions_of as questions_of
     from bertology.finetuning._run import FineTuned, FineTunedGrid, finetune, finetune_grid
     from bertology.finetuning._run import TunedModel as TunedModel
     from bertology.finetuning._run import load_tuned as load_tuned
     from bertology.finetuning._run import read_finetuned as read_finetuned
     from bertology.finetuning._run import read_record as read_record
+    from bertology.finetuning._run import task_of as task_of
     from bertology.finetuning._settings import FineTuneSettings
     from bertology.finetuning._settings import grid_schema as grid_schema
 
