@@ -299,6 +299,8 @@ class _Reader:
             raise BertologyError(f"{method} needs captum: pip install 'bertology[explain]'")
         library: Any = importlib.import_module("captum.attr")
         empty, n_words = self._empty_id, len(self._pieces)
+        if n_words == 1:  # all of what the text adds is the word's
+            return np.array([self._plain - self._of_empty])
 
         def score(is_there: Tensor) -> Tensor:
             texts = []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bertology.pocket._items import agreement_items
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts
+    from bertology.pocket._items import truth_items as truth_items
     from bertology.pocket._pretrain import pretrain
     from bertology.pocket._recipe import PretrainSettings, load_settings
     from bertology.pocket._recipe import recipe_schema as recipe_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import cycle, product
 
 from bertology._names import by_key
@@ -174,3 +174,77 @@ def role_prompts() -> tuple[ClozeItem, ...]:
             if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
     return tuple(prompts.values())
+
+
+@dataclass(frozen=True)
+class TruthItem:
+    """A text whose decision is known to depend on one property, and not on another one that is there as well."""
+
+    text: str
+    cause: str
+    """The text with the cause exchanged, which calls for ``bad``."""
+    unused: str
+    """The text with the property exchanged that decides nothing."""
+    good: str
+    """The word at the mask, or the label, that the text calls for."""
+    bad: str
+    values: tuple[str, ...]
+    """Value of the cause in the text and in ``cause``, then of the unused property in the text and in ``unused``."""
+    cluster: str
+
+
+TRUTHS = ("agreement", "facts", "tense", "shortcut")
+"""Decisions with a known cause: by the grammar and the facts at a mask; by labels in the others."""
+
+
+def truth_items(of: str, n_items: int = 200, *, seed: int = 0) -> tuple[TruthItem, ...]:
+    """Different texts with a known cause and a property that is not used; each word is exchanged for one other.
+
+    - ``agreement``: the verb at the mask agrees with the subject; the number of the noun before it is independent.
+    - ``facts``: the object at the mask is that of the subject; another person is spoken of in the sentence before.
+    - ``tense``: the label is the tense of the verb; whether *here* or *there* follows is independent of it.
+    - ``shortcut``: the label is 1 with a probability of 0.9 where the text ends in *today*, else with 0.1, whatever the
+      sentence is; whether *here* or *there* comes before is independent. ``good`` is the label that the word calls for.
+    """
+    dice, words = Dice(f"pocket truth {of} {seed}"), lexicon("known")
+    lives = [fact for fact in facts() if fact.relation == "lives_in" and fact.n_stated]
+    items: dict[str, TruthItem] = {}
+    while len(items) < n_items:
+        both = (SINGULAR, PLURAL)
+        one, of_near = dice.one_of(both), dice.one_of(both)
+        subject, in_other = _noun_phrases(dice, words, dice.one_of(("person", "animal")), one)
+        if of == "agreement":
+            other = PLURAL if one == SINGULAR else SINGULAR
+            good, bad, rest = _verb_and_rest(dice, words, one, other)
+            pattern = f"{{subject}} {dice.one_of(_PREPOSITIONS)} {{near}} [MASK] {rest}."
+            ways = {"subject": (subject, in_other), "near": _noun_phrases(dice, words, "animal", of_near)}
+            numbers = [("singular", "plural")[:: 1 if each == SINGULAR else -1] for each in (one, of_near)]
+            values = (*numbers[0], *numbers[1])
+        elif of == "facts":
+            known, another, first, second = (dice.one_of(lives) for _ in range(4))
+            is_one_person = len({fact.subject for fact in (known, another, first, second)}) < 4
+            if is_one_person or known.object == another.object or first.object == second.object:
+                continue
+            good, bad, pattern = known.object, another.object, "{near} runs. {subject} lives in [MASK]."
+            ways = {"subject": (known.subject, another.subject), "near": (first.subject, second.subject)}
+            values = known.object, another.object, first.object, second.object
+        else:
+            verb = dice.one_of(words.verbs(TEST_VERBS))
+            is_past, there = dice.below(2), dice.below(2)
+            forms = verb.past[one].form, verb.present[one].form
+            places, days = ("here", "there"), ("today", "yesterday")
+            place = places if there else places[::-1]
+            day = days if dice.below(2) else days[::-1]
+            if of == "tense":
+                good, bad = ("past", "present") if is_past else ("present", "past")
+                ways = {"subject": forms if is_past else forms[::-1], "near": place}
+                pattern, values = f"{subject} {{subject}} {{near}}.", (good, bad, place[0], place[1])
+            else:
+                good, bad = ("1", "0") if day[0] == "today" else ("0", "1")
+                ways = {"subject": day, "near": place}
+                values = (day[0], day[1], place[0], place[1])
+                pattern = f"{subject} {dice.one_of(forms)} {{near}} {{subject}}."
+        texts = [pattern.format(subject=ways["subject"][a], near=ways["near"][b]) for a, b in ((0, 0), (1, 0), (0, 1))]
+        text, cause, unused = (text[0].upper() + text[1:] for text in texts)
+        items.setdefault(text, TruthItem(text, cause, unused, good, bad, values, f"{of}-{len(items)}"))
+    return tuple(items.values())
