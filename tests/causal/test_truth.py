@@ -46,9 +46,8 @@ def test_importance_of_a_method_that_is_known() -> None:
 
 def test_the_model_knows_agreement_and_methods_differ(encoder: Encoder) -> None:
     assert sum(decided_rightly(encoder, truth_items("agreement", 60))) > 40
-    frame = probe(
-        "truth:agreement", layers=[3, 4], controls="none", device="cpu", readout=_with(n_texts=50)
-    ).to_pandas()
+    rows = probe("truth:agreement", layers=[0, 3], controls="none", device="cpu", readout=_with(n_texts=40))
+    frame = rows.to_pandas()
     found = frame[frame["metric"] == "unused_share_strongest"].set_index("group")["value"]
     assert found["words exchanged (the truth)"] < 0.3
     assert found["patching"] < 0.3
