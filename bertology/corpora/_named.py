@@ -176,8 +176,8 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     Args:
         corpus: the name, file or folder; or the data.
         columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
-            what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``choice``,
-            ``words``, ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
+            what, as ``"text=sentence,label=stars+topic"``, with the keys ``text``, ``text2``, ``choice``, ``words``,
+            ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
         name: name of the corpus; that of its files, or *data in memory*, when left out.
 
     Raises:

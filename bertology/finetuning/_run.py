@@ -211,9 +211,7 @@ def load_tuned(
 def decisions(encoder: Encoder, sentences: Sentences) -> tuple[tuple[str, ...], list[str], int]:
     """The labels of a model's own head, the most probable one of each text or pair, and how many of these were cut.
 
-    Raises:
-        ModelError: it has no head that gives a text one of several labels, or one of texts where these are pairs.
-        SignalError: its logits are not finite.
+    A ModelError is raised where it has no head for labels of such items, a SignalError for logits that are not finite.
     """
     table = pd.DataFrame({"item_id": "", "cluster_id": 0, "gold": "", "place": range(len(sentences))})
     items, folder, name = Items(sentences, table), encoder.source.folder, f"model {encoder.name}"

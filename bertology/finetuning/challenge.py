@@ -39,6 +39,9 @@ class ChallengeItems:
     counts: GeometryCounts
     """Counts of the items, and of texts without a label, which are left out."""
 
+    def __len__(self) -> int:
+        return len(self.gold)
+
     @property
     def fingerprint(self) -> str:
         """Hash of texts, labels and groups."""
@@ -155,7 +158,6 @@ class _Challenge(SumsFamily):
         return ChallengeItems(Sentences(map(text.__getitem__, drawn)), gold, counts)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Check that the groups are there."""
         items: ChallengeItems = pair.splits.items[probe.task]
         for config in configs:
             with named_task(probe):
