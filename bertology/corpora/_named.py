@@ -19,7 +19,7 @@ from bertology.corpora._corpus import Corpus, Format, join_corpora
 from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, shared_roles, word_order
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
-from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
+from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, known_table, no_columns
 from bertology.corpora.formats.columns import Columns, Text
 from bertology.corpora.formats.conllu import CoNLLU, PropBank
 from bertology.corpora.formats.edge_jsonl import EdgeJsonl
@@ -176,7 +176,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     Args:
         corpus: the name, file or folder; or the data.
         columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
-            what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``words``,
+            what, as ``"text=sentence,label=stars+topic"``, with the keys ``text``, ``text2``, ``choice``, ``words``,
             ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
         name: name of the corpus; that of its files, or *data in memory*, when left out.
 
@@ -227,7 +227,9 @@ def _parts(name_or_path: str | Path) -> tuple[str, str, str]:
 
 def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool = False) -> Corpus:
     text, (kind, left, right) = str(name_or_path), _parts(name_or_path)
-    kept = _KEPT.get(text)
+    kept, table = _KEPT.get(text), known_table(text)
+    if table is not None:
+        return corpus_of_data(table, columns=columns, name=None)
     if kept is None:
         check_here(name_or_path)
         if (languages := LanguageParts.of(name_or_path)) is not None:

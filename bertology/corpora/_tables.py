@@ -127,6 +127,7 @@ SENTENCES = Form(
         "choice": ("choices", "endings", *(f"{stem}{number}" for stem in ("ending", "choice") for number in range(10))),
         "words": ("words", "tokens"),
         "tags": ("tags", "*_tags", "upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk"),
+        "label": ("label", "gold_label", "heuristic", "subcase", "template"),
         **dict.fromkeys(("at", "at2", "group", "id"), ()),
     },
     beside={"tags": "words", "text2": "text", "choice": "text", "at": "label", "at2": "text2"},
@@ -380,11 +381,10 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
     """The texts that a row has to choose from: those of several columns, or of one that has lists."""
     if len(columns) > 1:
         return [row.text(column, numbers=True) for column in columns]
-    value, due = row.values[columns[0]], 'a list of two choices or more, as ["a", "b"]'
-    if isinstance(value, str) and not _LIST.fullmatch(value):
-        raise row.error(columns[0], due)
-    if len(found := row.list(columns[0])) < 2:
-        raise row.error(columns[0], due)
+    value = row.values[columns[0]]
+    found = [] if isinstance(value, str) and not _LIST.fullmatch(value) else row.list(columns[0])
+    if len(found) < 2:
+        raise row.error(columns[0], 'a list of two choices or more, as ["a", "b"]')
     return [row.text(columns[0], numbers=True, found=one) for one in found]
 
 
@@ -400,14 +400,14 @@ def _first_number(
         raise others[0].error(column, "the number of a choice, or in all rows its text")
     if others or not found:
         return None
-    if are_texts:
-        problem = "are numbers of choices and texts of choices: give choices that are no numbers"
-        raise CorpusError(f"labels in column {quoted(column)} {problem}")
-    numbers = [(int(label.removesuffix(".0")), len(texts)) for _, label, texts in found]
-    if all(number for number, _ in numbers) and all(number != last for number, last in numbers):
-        problem = "count choices from 0 or from 1, which none of them shows: give the texts of the right choices"
-        raise CorpusError(f"labels in column {quoted(column)} {problem}")
-    return 0 if any(not number for number, _ in numbers) else 1
+    numbers = {(int(label.removesuffix(".0")), len(texts)) for _, label, texts in found}
+    begins = 0 if any(not number for number, _ in numbers) else 1 if any(n == last for n, last in numbers) else None
+    if are_texts or begins is None:
+        problem = "could be texts of choices" if are_texts else "could count choices from 0 or from 1"
+        raise CorpusError(
+            f"the numbers in column {quoted(column)} {problem}: give texts of choices that are no numbers"
+        )
+    return begins
 
 
 def _right(row: Row, column: str, label: str, choices: Sequence[str], first: int | None) -> int:
@@ -826,7 +826,7 @@ class _OfDocs(list[Sentence]):
 def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sentence]:
     if isinstance(data, str | Path):
         return read_table(Path(data), SENTENCES.has_names(columns))
-    if isinstance(data, Sentences):
+    if isinstance(data, Sentences | Table):
         return data
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))

@@ -49,6 +49,8 @@ _CLUSTERS = {
     "frames": "frames of pairs",
     "ranges": "ranges of 100 numbers",
     "pairs": "pairs",
+    "templates": "templates",
+    "items": "items",
 }
 """Display names of what is resampled."""
 
@@ -262,7 +264,7 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
     n_clusters = {(name, ""): scores.n_clusters for name, scores in column.scores.items()}
     n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
     kinds = {(sums.metric, sums.group): sums.unit for sums in every}
-    of_items = [sums for sums in every if sums.unit in ("sentences", "ranges")]
+    of_items = [sums for sums in every if sums.unit in ("sentences", "ranges", "templates", "items")]
     stated = {name: n for one in column.records for name, n in one.facts.get("groups", {}).items()}
     n_items = {}
     for sums in of_items:

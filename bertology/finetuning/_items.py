@@ -137,8 +137,7 @@ class TuningTask:
     @property
     def head(self) -> HeadKind:
         """The head of transformers that predicts this."""
-        heads: dict[str, HeadKind] = {"tags": "words", "answers": "answers", "choices": "choices"}
-        return heads.get(self.kind, "sentence")
+        return "words" if self.kind == "tags" else self.kind if self.kind in ("answers", "choices") else "sentence"
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -291,16 +290,15 @@ def _answers(sentences: Sentences, column: str) -> Items:
 
 def _choices(sentences: Sentences, column: str) -> Items:
     """Texts with several continuations, one of which is right."""
-    found = []
+    texts, gold = dict(sentences.targets(TEXTS)), dict[int, str]()
     for number, (target, *_) in sentences.targets(column):
-        choices = [text.span1 for text in sentences[number].targets.get(TEXTS, ())][1:]
+        choices = [text.span1 for text in texts.get(number, ())[1:]]
         if len(choices) > 1 and target.span2 in choices:
-            found.append((number, str(choices.index(target.span2) + 1)))
-    if not found:
+            gold[number] = str(choices.index(target.span2) + 1)
+    if not gold:
         raise CorpusError(f"no text has choices, and the right one in column {quoted(column)}: name columns as choice=")
-    numbers = [number for number, _ in found]
-    ids = [sentences.id(number) or str(number) for number in numbers]
-    return Items(sentences, _table(ids, numbers, [right for _, right in found], numbers))
+    ids = [sentences.id(number) or str(number) for number in gold]
+    return Items(sentences, _table(ids, [*gold], [*gold.values()], [*gold]))
 
 
 def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
@@ -500,19 +498,17 @@ class Collator:
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """The arguments of the encoder; ``[input, choice, piece]`` of choices, and how many each input has."""
-        if self._kind == "choices":
-            numbers = [len(row.choices) for row in rows]
-            # Of fewer choices the last is repeated: see output_of.
-            flat = [row.choices[min(place, len(row.choices) - 1)] for row in rows for place in range(max(numbers))]
-            batch = {name: one.reshape(len(rows), -1, one.shape[-1]) for name, one in self._flat(flat).items()}
-            return {**batch, _N_CHOICES: torch.tensor(numbers)}
-        return self._flat(rows)
-
-    def _flat(self, rows: Sequence[Row]) -> dict[str, Tensor]:
-        batch = {"input_ids": _padded([row.ids for row in rows], self._pad_id)}
-        batch["attention_mask"] = _padded([np.ones_like(row.ids) for row in rows], 0)
-        types = [row.types for row in rows if row.types is not None]
-        return batch | ({"token_type_ids": _padded(types, 0)} if types else {})
+        numbers, inputs = [len(row.choices) for row in rows], list(rows)
+        if self._kind == "choices":  # of fewer choices the last is repeated: see output_of
+            inputs = [row.choices[min(place, len(row.choices) - 1)] for row in rows for place in range(max(numbers))]
+        batch = {"input_ids": _padded([row.ids for row in inputs], self._pad_id)}
+        batch["attention_mask"] = _padded([np.ones_like(row.ids) for row in inputs], 0)
+        types = [row.types for row in inputs if row.types is not None]
+        batch |= {"token_type_ids": _padded(types, 0)} if types else {}
+        if self._kind != "choices":
+            return batch
+        by_item = {name: value.reshape(len(rows), -1, value.shape[-1]) for name, value in batch.items()}
+        return {**by_item, _N_CHOICES: torch.tensor(numbers)}
 
 
 def _padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:

@@ -35,11 +35,12 @@ from bertology.activations.progress import BarProgress, Progress, can_show, sile
 from bertology.corpora import TEXTS, Corpus, Sentences, load_corpus, part_of
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
-from bertology.errors import BertologyError, FitError, ModelError, ResultsError, listed, quoted
+from bertology.errors import BertologyError, FitError, ModelError, ResultsError, SignalError, listed, quoted
 from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import (
     Collator,
     Inputs,
+    Items,
     Kind,
     TuningTask,
     Variant,
@@ -196,8 +197,10 @@ class TunedModel:
         return scores(predictions, self.record.task_of_labels)
 
 
-def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
-    """A fine-tuned model, from its folder or with its encoder, and the items of its task in some sentences.
+def load_tuned(
+    folder: Path | Encoder, sentences: Sentences, *, device: str = "auto", items: Items | None = None
+) -> TunedModel:
+    """A fine-tuned model, from its folder or with its encoder, and the items of its task in some sentences, or others.
 
     Raises:
         BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack the labels.
@@ -206,11 +209,40 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
     record = read_record(path)
     task, settings = record.task_of_labels, record.settings
     encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
-    items = items_of(task.name, sentences)
+    items = items_of(task.name, sentences) if items is None else items
     model = reload(path, encoder, task, settings, items).to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
     return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
+
+
+def decisions(encoder: Encoder, sentences: Sentences) -> tuple[tuple[str, ...], list[str], int]:
+    """The labels of a model's own head, the most probable one of each text or pair, and how many of these were cut.
+
+    A ModelError is raised where it has no head for labels of such items, a SignalError for logits that are not finite.
+    """
+    table = pd.DataFrame({"item_id": "", "cluster_id": 0, "gold": "", "place": range(len(sentences))})
+    items, folder, name = Items(sentences, table), encoder.source.folder, f"model {encoder.name}"
+    record = read_record(folder) if RECORD.is_in(folder) else None
+    if record is not None and (record.kind != "labels" or record.task.startswith("pair_") != items.are_pairs):
+        raise ModelError(f"{name}: it was fine-tuned for {record.task}: give one for labels of such texts or pairs")
+    config = encoder.task_model.config if encoder.task_head == "sentence" else None
+    if record is not None and record.settings.layers == "none":
+        tuned = load_tuned(encoder, sentences, items=items)
+        labels, inputs, found = tuple(record.labels), tuned.inputs, tuned.predictions()
+    elif config is None or config.num_labels < 2 or config.problem_type == "multi_label_classification":
+        remedy = "give one that was fine-tuned for sentence_label or pair_label"
+        raise ModelError(f"{name}: it has no head that gives a text one of several labels; {remedy}")
+    else:
+        labels = tuple(config.id2label[code] for code in range(config.num_labels))
+        task = TuningTask("labels", 1, "labels", {}, labels)
+        most = min(encoder.max_pieces, (record and record.settings.max_pieces) or encoder.max_pieces)
+        inputs = encode(task, items, encoder, max_pieces=most, stride=0)
+        collator = Collator(task, pad_id=encoder.pad_id, states=None)
+        [found] = predictions(encoder.task_model, task, inputs, collator)
+    if not found["score"].map(math.isfinite).all():
+        raise SignalError(f"{name}: its logits are not finite")
+    return labels, list(found["pred"]), inputs.n_cut
 
 
 @dataclass(frozen=True, repr=False)

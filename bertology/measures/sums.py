@@ -19,10 +19,10 @@ Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Layers = tuple[int | None, ...]
 """Numbers of layers; None for a statistic of no layer."""
-Clusters = Literal["sentences", "types", "blocks", "documents", "frames", "pairs", "ranges"]
+Clusters = Literal["sentences", "types", "blocks", "documents", "frames", "pairs", "ranges", "templates", "items"]
 """Units that are resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring
-sentences, blocks of whole documents, frames from which pairs of texts are made, pairs of texts themselves, or ranges of
-100 numbers."""
+sentences, blocks of whole documents, frames from which pairs of texts are made, pairs of texts themselves, ranges of
+100 numbers, templates of texts, or items themselves."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,8 @@ ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
 """Readouts that are parts of the model itself; of the tuned lens translators of its layers are fitted to other text."""
-VECTORS, ENCODERS, INTERVENTIONS = "vectors", "encoders", "interventions"
-"""Readouts of statistics: of vectors, of two models side by side, and of predictions with states of a layer changed."""
+VECTORS, ENCODERS, INTERVENTIONS, CLASSIFIER = "vectors", "encoders", "interventions", "classifier"
+"""Readouts of statistics: of vectors, of two models, of predictions with states changed, of a head's decisions."""
 FALSE_DISCOVERY_RATE = 0.05
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """Kinds of a model's weights, and their names in tables."""
@@ -232,7 +232,7 @@ class ResultRow(_Row):
     @property
     def is_statistic(self) -> bool:
         """Whether it is a statistic of vectors or models themselves, to which nothing was fitted."""
-        return self.readout in (VECTORS, ENCODERS, INTERVENTIONS)
+        return self.readout in (VECTORS, ENCODERS, INTERVENTIONS, CLASSIFIER)
 
     @property
     def is_baseline(self) -> bool:

@@ -6,105 +6,65 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
-from bertology import Encoder, load_corpus
-from bertology.errors import BertologyError, CorpusError
+from bertology import BertologyError, Encoder, load_corpus
+from bertology.errors import CorpusError
 from bertology.finetuning import _run
 from bertology.finetuning._items import Collator, encode, output_of, tuning_task
 from bertology.pocket import load_corpus as load_pocket
 from tests.finetuning.conftest import Tune
 
-SIZES = {"train": 160, "dev": 60}
 TEXTS = ["sees", "a cat sees", "a"]
 ROWS = [{"text": f"the dog {n}", "choices": TEXTS[: 2 + n % 2], "label": n % 2 * (1 + n // 2 % 2)} for n in range(12)]
-PAIRS = [("a dog", "a cat", "yes"), ("a", "b", "no")] * 8
 
 
-def continuations(split: str, n: int) -> list[dict[str, Any]]:
-    """Beginnings of sentences of the pocket world with their end, and with its words in reverse, in random order."""
-    dice, made = np.random.default_rng(5), []
-    for sentence in load_pocket()[split]:
-        half = len(sentence) // 2
-        begin, end = sentence.words[:half], sentence.words[half:]
-        if half > 1 and len(set(end)) > 2 and len(made) < n:
-            texts, label = [" ".join(end[::-1])] * (2 + len(made) % 2), int(dice.integers(2))
-            texts[label] = " ".join(end)
-            made.append({"startphrase": " ".join(begin), "endings": texts, "label": label})
-    return made
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
-
-
-def items(corpus: Any) -> list[tuple[str, list[str], str]]:
-    """The first text, the others and the number of the right one of each item of train."""
-    of_train = tuning_task("choice", load_corpus(corpus)).splits["train"]
-    firsts, seconds, numbers = of_train.texts()
-    pairs = list(zip(numbers, firsts, seconds or firsts, strict=True))
-    of_items = [[pair for pair in pairs if pair[0] == item] for item in range(len(of_train))]
-    return [(one[0][1], [text for *_, text in one], gold) for one, gold in zip(of_items, of_train.gold, strict=True)]
+def task_of(rows: list[Any]) -> Any:
+    return tuning_task("choice", load_corpus({"train": rows, "dev": rows}))
 
 
 def test_the_published_form_of_swag_and_lists_are_recognised(tmp_path: Path) -> None:
-    row = {"": 0, "startphrase": "She opens the door. Someone", "sent1": "x", "sent2": "y", "gold-source": "gold"}
-    row |= {f"ending{number}": f"walks {number}" for number in range(4)}
-    frame = pd.DataFrame([{**row, "label": label} for label in (2, 0, 3)] * 4)
+    head = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+    rows = [f"{n},v,1,She sits. He,She sits.,He,gold,goes,walks,runs,sings,{n % 4}\n" for n in range(8)]
     for split in ("train", "dev"):
-        frame.to_csv(tmp_path / f"{split}.csv", index=False)
-    found = items(str(tmp_path))
-    assert found[0] == ("She opens the door. Someone", [f"walks {number}" for number in range(4)], "3")
-    named = "text=startphrase,choice=ending3+ending1,label=label"
-    with pytest.raises(CorpusError, match=r"train\.csv:2: column 'label': found '2'; expected .* 0 to 1"):
-        load_corpus(str(tmp_path), columns=named)
-    texts = [{**one, "label": one["choices"][one["label"]]} for one in ROWS]
-    from_one = [{**one, "label": one["label"] + 1} for one in ROWS]
-    for rows in (ROWS, texts, from_one):
-        lists = items({"train": rows, "dev": rows})
-        assert lists[:2] == [
-            ("the dog 0", ["sees", "a cat sees"], "1"),
-            ("the dog 1", ["sees", "a cat sees", "a"], "2"),
-        ]
-    note = tuning_task("choice", load_corpus({"train": texts, "dev": texts})).notes[-1]
-    assert note.endswith("whose label in data in memory is 'sees', is 1")
+        (tmp_path / f"{split}.csv").write_text(head + "".join(rows), encoding="utf-8")
+    train = tuning_task("choice", load_corpus(tmp_path)).splits["train"]
+    assert train.gold == ["1", "2", "3", "4"] * 2
+    firsts, seconds, numbers = train.texts()
+    assert seconds == ["goes", "walks", "runs", "sings"] * 8
+    assert (firsts[:4], numbers[:5]) == (["She sits. He"] * 4, [0, 0, 0, 0, 1])
+    with pytest.raises(CorpusError, match=r"\.csv:4: column 'label': found '2'; expected the number .* 0 to 1"):
+        load_corpus(tmp_path, columns="text=startphrase,choice=ending3+ending1,label=label")
+    for label in (lambda row: row["label"], lambda row: row["label"] + 1, lambda row: row["choices"][row["label"]]):
+        task = task_of([{**row, "label": label(row)} for row in ROWS])
+        assert task.splits["train"].gold == [str(row["label"] + 1) for row in ROWS]
+        assert task.splits["train"].texts()[1] == [text for row in ROWS for text in row["choices"]]
+    assert task.notes[-1].endswith("whose label in data in memory is 'sees', is 1")
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"label": 3}, "row 2: column 'label': found 3; expected the number of a choice, 0 to 1"),
-        ({"label": "runs"}, "row 2: column 'label': .*expected the number of a choice, or in all rows its text"),
-        ({"choices": ["sees"]}, "row 2: column 'choices': .*expected a list of two choices or more"),
-        ({"choices": ["sees", ""]}, "row 2: column 'choices': found nothing; expected a text"),
-        ({"choices": ["sees", None]}, "row 2: column 'choices': .*expected a text"),
-        ({"choices": "sees it"}, "row 2: column 'choices': .*expected a list of two choices"),
-    ],
-)
-def test_a_mistake_names_the_row(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
-    texts = isinstance(changed.get("label"), str)
-    rows = [{**row, "label": str(row["label"])} if texts else row for row in ROWS]
-    path = write(tmp_path / "train.jsonl", [*rows[:2], {**rows[2], **changed}, *rows[3:]])
-    with pytest.raises(CorpusError, match=message.replace("row 2", r"train\.jsonl:3")):
-        load_corpus(path)
-
-
-def test_numbers_that_may_count_from_0_or_1_are_refused() -> None:
-    rows = [{"text": "a dog", "choices": ["a", "b", "c", "d"], "label": 1 + n % 2} for n in range(12)]
-    with pytest.raises(CorpusError, match="count choices from 0 or from 1, which none of them shows"):
-        load_corpus(rows)
+def test_a_mistake_names_the_row_and_what_labels_mean_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    for changed, message in (
+        ({"label": 3}, "jsonl:3: column 'label': found 3; expected the number of a choice, 0 to 1"),
+        ({"choices": ["sees", None]}, "jsonl:3: column 'choices': .*expected a text"),
+        ({"choices": ["sees"]}, "jsonl:3: column 'choices': .*expected a list of two choices or more"),
+    ):
+        rows = [*ROWS[:2], {**ROWS[2], **changed}, *ROWS[3:]]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        with pytest.raises(CorpusError, match=message):
+            load_corpus(path)
+    for choices, message in (("abcd", "could count choices from 0 or from 1"), ("21", "could be texts of choices")):
+        with pytest.raises(CorpusError, match=f"'label' {message}: give texts"):
+            load_corpus([{"text": "a dog", "choices": [*choices], "label": 1 + n % 2} for n in range(12)])
     with pytest.raises(CorpusError, match="no text has choices, and the right one in column 'label'"):
-        tuning_task("choice", load_corpus({"train": PAIRS, "dev": PAIRS}))
+        task_of([("a dog", "a cat", "yes"), ("a", "b", "no")] * 8)
 
 
 def test_the_loss_is_over_the_choices_that_an_item_has(encoder: Encoder, tiny_bert: Path) -> None:
-    task = tuning_task("choice", load_corpus({"train": ROWS, "dev": ROWS}))
+    task = task_of(ROWS)
     inputs = encode(task, task.splits["train"], encoder, max_pieces=None, stride=0)
     torch.manual_seed(3)
     model = AutoModelForMultipleChoice.from_pretrained(tiny_bert).eval()
@@ -119,49 +79,40 @@ def test_the_loss_is_over_the_choices_that_an_item_has(encoder: Encoder, tiny_be
     assert output["loss"].item() == pytest.approx(torch.stack(losses).mean().item(), abs=1e-5)
 
 
-def test_a_right_continuation_is_learned_and_transformers_reads_the_model(tune: Tune, tmp_path: Path) -> None:
-    rows = {split: continuations(split, n) for split, n in SIZES.items()}
+def test_a_right_continuation_is_learned_and_transformers_reads_the_model(tune: Tune) -> None:
+    rows: dict[str, list[dict[str, Any]]] = {"train": [], "dev": []}
     for split, some in rows.items():
-        write(tmp_path / f"{split}.jsonl", some)
-    tuned = tune(corpus=str(tmp_path), task="choice", model="pocket", epochs=3)
+        found = [one.words for one in load_pocket()[split] if len(one) > 5]
+        for n, words in enumerate(found[:120]):
+            end = words[len(words) // 2 :]
+            texts = [" ".join(end), " ".join(end[::-1])][:: -1 if n % 2 else 1]
+            some.append({"startphrase": " ".join(words[: len(words) // 2]), "endings": texts, "label": n % 2})
+    tuned = tune(corpus=rows, task="choice", model="pocket", epochs=3)
     score = tuned.table("dev").set_index("metric").loc["accuracy"]
     assert score["ci_low"] > 0.6 > tuned.record.majority["dev"]["accuracy"]
     model = AutoModelForMultipleChoice.from_pretrained(tuned.folder()).eval()
-    tokenizer, found = AutoTokenizer.from_pretrained(tuned.folder()), tuned.predictions()
-    assert set(found["pred"]) >= {"1", "2"}
-    for row, (gold, pred, log_prob) in zip(
-        rows["dev"][:8], found[["gold", "pred", "score"]].itertuples(index=False), strict=False
-    ):
+    tokenizer = AutoTokenizer.from_pretrained(tuned.folder())
+    for row, found in zip(rows["dev"][:8], tuned.predictions().itertuples(), strict=False):
         given = tokenizer([row["startphrase"]] * len(row["endings"]), row["endings"], padding=True, return_tensors="pt")
         with torch.no_grad():
             logits = model(**{name: one[None] for name, one in given.items()}).logits[0]
-        assert (gold, pred) == (str(row["label"] + 1), str(int(logits.argmax()) + 1))
-        assert log_prob == pytest.approx(float(logits.log_softmax(0).max()), abs=1e-4)
-    assert tuned.evaluate(str(tmp_path), split="dev", device="cpu")["value"][0] == score["value"]
+        assert (found.gold, found.pred) == (str(row["label"] + 1), str(int(logits.argmax()) + 1))
+        assert found.score == pytest.approx(float(logits.log_softmax(0).max()), abs=1e-4)
+    assert tuned.evaluate(rows, split="dev", device="cpu")["value"][0] == score["value"]
 
 
 @pytest.mark.parametrize("layers", ["frozen:1", "top:1", "lora", "adapters"])
 def test_layers_are_trained_as_of_other_tasks(tune: Tune, layers: str) -> None:
     tuned = tune(corpus={"train": ROWS, "dev": ROWS}, task="choice:label", layers=layers)
     assert 0 < tuned.record.n_trained < tuned.record.n_weights
-    found = tuned.evaluate({"dev": ROWS}, split="dev", device="cpu")
-    assert found["value"][0] == tuned.record.scores["dev"]["accuracy"]["value"]
+    again = tuned.evaluate({"dev": ROWS}, split="dev", device="cpu")["value"]
+    assert again[0] == tuned.record.scores["dev"]["accuracy"]["value"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"layers": "none"}, "layers none: "), ({"layers": "lstm"}, "no head for choices"), ({"teacher": ""}, "choices")],
-)
-def test_what_is_not_built_is_one_line(tune: Tune, tmp_path: Path, changes: dict[str, str], message: str) -> None:
-    given: dict[str, Any] = {"corpus": {"train": ROWS, "dev": ROWS}, "task": "choice"}
-    if "teacher" in changes:
-        changes = {"teacher": str(tune(**given, out=tmp_path / "teacher").folder())}
-    with pytest.raises(BertologyError, match=message):
-        tune(**given, **changes)
-
-
-def test_a_stopped_run_goes_on_to_the_same_weights(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"corpus": {"train": ROWS, "dev": ROWS}, "task": "choice", "epochs": 3, "batch_size": 4}
+def test_a_stopped_run_goes_on_and_what_is_not_built_is_one_line(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"corpus": {"train": ROWS, "dev": ROWS}, "task": "choice", "epochs": 2, "batch_size": 4}
     whole, scored = tune(**given, out=tmp_path / "whole"), _run.values
 
     def stop(*_: Any) -> Any:
@@ -177,3 +128,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tune: Tune, tmp_path: Path, m
     one, other = (load_file(tuned.folder() / "model.safetensors") for tuned in (resumed, whole))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
     assert resumed.record.history == whole.record.history
+    reasons = r"layers none: |no head for choices|nothing is learned from choices"
+    for changes in ({"layers": "none"}, {"layers": "lstm"}, {"teacher": str(whole.folder())}):
+        with pytest.raises(BertologyError, match=reasons):
+            tune(**given, **changes, out=tmp_path / changes.get("layers", "taught"))

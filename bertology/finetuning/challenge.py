@@ -1,0 +1,202 @@
+"""Challenge sets: labelled texts or pairs, by whose groups the decisions of a model's own classifier are scored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import digest, digest_file
+from bertology._names import by_key, check_name
+from bertology.corpora import Sentences, load_corpus
+from bertology.errors import CorpusError, listed, quoted
+from bertology.families.contract import CellGrid, FitCells, Resources, named_task
+from bertology.families.model_corpus import Alignment, ModelCorpus
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.sums import PACKAGES, SumsFamily, write_baseline_sums, write_sums
+from bertology.measures import share_metric
+from bertology.measures.sums import LayerSums, mean_sums
+from bertology.probing import ControlNote, GeometryCounts, Probe
+from bertology.probing.items import target_examples
+from bertology.probing.probes import Subject
+from bertology.results.predictions import Stopwatch
+
+Labels = NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class ChallengeItems:
+    """The items of a challenge set."""
+
+    sentences: Sentences
+    """The texts or pairs that have a label."""
+    gold: Labels
+    """``[item]`` labels."""
+    counts: GeometryCounts
+    """Counts of the items, and of texts without a label, which are left out."""
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of texts, labels and groups."""
+        return self.sentences.fingerprint
+
+    def column(self, name: str) -> Labels | None:
+        """``[item]`` values of a further column of labels, None where an item has none; None without such a column."""
+        values: Labels = np.full(len(self.gold), None, dtype=object)
+        for number, (target, *_) in self.sentences.targets(name):
+            values[number] = str(target.label)
+        return values if name in self.sentences.target_layers else None
+
+
+@dataclass(frozen=True)
+class ChallengeProbe(Probe):
+    """A question about the decisions of a model with a classification head on a set of labelled texts or pairs."""
+
+    column: str = ""
+    labels: Literal["hans", "own"] | dict[str, str] = "hans"
+    """The label of the set that each label of the model stands for; or ``hans``, or ``own``: those of the same name."""
+    heuristic: str = "heuristic"
+    """Column of the groups that are also scored by label."""
+    subcase: str = "subcase"
+    """Column of smaller groups."""
+    template: str = "template"
+    """Column of the texts that are resampled together; each by itself where there is none."""
+    presets: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """By name labels of sets by those of models, in lower case with hyphens, for those that the set lacks."""
+    subject: ClassVar[Subject] = "labels of your own"
+    fixed_fields = ("column",)
+    asked_by = "statistics"
+    family = "challenge"
+    reads = ()
+    asks_random_weights = False
+    most_draws = 1
+    metrics = (share_metric("accuracy", "share of items whose label is that which the model finds most probable"),)
+    controls = (ControlNote("none", "decision", "the model's most probable label, as the label that it stands for"),)
+    baselines = (ControlNote("majority", "majority (oracle)", "the label most frequent in this set, for every item"),)
+
+    @property
+    def task(self) -> str:
+        """``challenge``, with the column of labels where it is named."""
+        return f"challenge:{self.column}".rstrip(":")
+
+    def label_of(self, labels: Sequence[str], gold: Collection[str]) -> Mapping[str, str]:
+        """Each label of the model as one of the set, itself where it stands for none; CorpusError where none stands for
+        a label of the set, or in a mapping of one's own some label for none."""
+        own, preset = (self.labels, {}) if isinstance(self.labels, dict) else ({}, self.presets[self.labels])
+        for name in own:
+            check_name("label of the model", name, labels)
+        by_preset = {label: preset.get(label.lower().replace("_", "-"), label) for label in labels}
+        found = {label: own.get(label, label if label in gold else by_preset[label]) for label in labels}
+        for label in (label for label in labels if own and found[label] not in gold):
+            raise CorpusError(f"label {quoted(label)} of the model stands for none of {listed(sorted(gold))}: name one")
+        for label in sorted(set(gold) - set(found.values())):
+            problem = f"no label of the model ({listed(labels)}) stands for label {quoted(label)} of the set"
+            raise CorpusError(f"{problem}: set labels, as {{{labels[0]}: {label}}}")
+        return found
+
+    def statistics(self, items: ChallengeItems, predicted: Labels) -> Iterator[LayerSums]:
+        """Every text, or pair of texts, of the set that has a label.
+
+        Yields the accuracy of ``[item]`` predicted labels, in all and by group; NameNotFoundError for lacking columns.
+        """
+        columns: dict[str, Labels] = {}
+        for key in ("heuristic", "subcase", "template"):
+            if (values := items.column(name := getattr(self, key))) is not None:
+                columns[key] = values
+            elif name != key:  # the usual name, which need not be there
+                check_name("column of the set", name, items.sentences.target_layers)
+        gold, has_templates = items.gold, "template" in columns
+        apart = columns["template"].astype(str) if has_templates else np.arange(len(gold))
+        groups = {"": gold == gold, **{f"label {label}": gold == label for label in sorted({*gold})}}
+        for key in sorted(columns.keys() - {"template"}):
+            for value in dict.fromkeys(filter(None, columns[key])):
+                groups[f"{key} {value}"] = columns[key] == value
+                for label in sorted({*gold}) if key == "heuristic" else ():
+                    groups[f"{value} × {label}"] = (columns[key] == value) & (gold == label)
+        clusters = np.unique(apart, return_inverse=True)[1]
+        for group, is_in in groups.items():
+            if n_items := int(is_in.sum()):
+                sums = mean_sums("accuracy", predicted == gold, clusters, weights=is_in, group=group)
+                yield replace(sums, n_items=n_items, clusters="templates" if has_templates else "items")
+
+
+class _Challenge(SumsFamily):
+    """Family of probes of what a model's classifier decides on a challenge set."""
+
+    readout = "classifier.v1"
+    about = "the decisions of a model's own classifier"
+    has_settings_in_baselines = True
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> ChallengeProbe:
+        return cast(ChallengeProbe, super().configured(probe, config))
+
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ChallengeItems:
+        """All of a source that is one piece; or at most so many items of each label, drawn by their texts."""
+        corpus, column = load_corpus(source, columns=columns), cast(ChallengeProbe, probe).column
+        if len(corpus.splits) > 1 and "splits" not in corpus.notes:
+            raise CorpusError(f"task {probe.task}: {source} has splits, {listed(corpus.splits)}: give the file of one")
+        text = corpus.as_one("all")["all"]
+        with named_task(probe):
+            column = column or ("gold_label" if "gold_label" in text.target_layers else "label")
+            examples = target_examples(text, column)
+            labels = dict(zip(examples.clusters.tolist(), examples.codes.tolist(), strict=True))
+            if examples.is_multi_label or len(labels) < len(examples):
+                raise CorpusError("some text has several labels: give one")
+        by_label = by_key((code, number) for number, code in labels.items())
+        order = {number: digest([text.text(number).encode()]) for number in labels}
+        drawn = sorted(number for some in by_label.values() for number in sorted(some, key=order.__getitem__)[:most])
+        gold = np.array([examples.values[labels[number]] for number in drawn], dtype=object)
+        skipped = {"no label": len(text) - len(labels)} if len(labels) < len(text) else {}
+        counts = GeometryCounts(len(gold), n_classes=len({*gold}), skipped=skipped)
+        return ChallengeItems(Sentences(map(text.__getitem__, drawn)), gold, counts)
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        items: ChallengeItems = pair.splits.items[probe.task]
+        for config in configs:
+            with named_task(probe):
+                list(self.configured(probe, config).statistics(items, items.gold))
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """The last layer, under the head; a head that is kept apart from the weights decides its numbers too."""
+        head, last = pair.source.folder / "head.safetensors", (pair.shape.n_layers,)
+        return CellGrid(last, last, {"head": digest_file(head)} if head.is_file() else {})
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Run the model on all items."""
+        from bertology.finetuning._run import decisions
+
+        watch, probe, encoder = Stopwatch(), self.configured(cells.probe, cells.config), job.get_encoder()
+        items: ChallengeItems = job.pair.splits.items[cells.probe.task]
+        with named_task(probe):
+            labels, decided, n_cut = decisions(encoder, items.sentences)
+            label_of = probe.label_of(labels, {*items.gold})
+            predicted = np.array([label_of[label] for label in decided], dtype=object)
+            found = [replace(one, layers=cells.layers) for one in probe.statistics(items, predicted)]
+        write_sums(
+            cells,
+            job,
+            found,
+            items.counts,
+            n_clusters=found[0].over.shape[1],
+            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
+            params={"labels": ", ".join(f"{own} → {of_set}" for own, of_set in label_of.items()), "n_cut": n_cut},
+            aligned=Alignment.of_pieces(encoder.tokenize(items.sentences)).counts,
+        )
+
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
+        """The most frequent label for every item, of equals the first in alphabetical order."""
+        probe = self.configured(baselines.probe, baselines.config)
+        items: ChallengeItems = job.pair.splits.items[baselines.probe.task]
+        [(label, _)] = Counter(sorted(items.gold)).most_common(1)
+        found = list(probe.statistics(items, np.full(len(items.gold), label, dtype=object)))
+        write_baseline_sums(baselines, job, lambda _: found, items.counts, found[0].over.shape[1], "numpy")
+
+
+FAMILY = _Challenge()
