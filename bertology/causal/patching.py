@@ -324,37 +324,48 @@ class Passes:
         window: int = 1,
     ) -> None:
         self._decision, self._encoder, self._site, self._ids = decision, decision.encoder, site, base
-        self._window = window
+        self._window, self._noise = window, noise
         self._of_source: dict[int, Tensor] = {}
-        self._of_base: dict[int, Tensor] = {}
-        self._states: dict[int, Tensor] = {}
-        first: dict[int, Tensor] = {}
-        kept = [*self._keeping(self._of_source, site), *self._keeping(first, "hidden_state")]
+        self._of_start = {} if site != "hidden_state" else self._of_source
+        kept = self._keeping(self._of_source, site)
+        kept += self._keeping(self._of_start, "hidden_state", (0,)) if site != "hidden_state" else []
         with intervening_in(self._encoder, kept):
             self.source_scores = decision.scores(source)
-        self._of_start = first[0]
-        noised = nullcontext() if noise is None else self._starting(first[0] + noise.to(first[0]))
-        kept = [*self._keeping(self._of_base, site), *self._keeping(self._states, "hidden_state")]
+        """``[row]`` scores of the source texts."""
+
+    @cached_property
+    def _base(self) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
+        """Hidden states of the base, what the site computes, both by layer, and ``[row]`` scores."""
+        states, of_site, start = dict[int, Tensor](), dict[int, Tensor](), self._of_start[0]
+        kept = self._keeping(states, "hidden_state")
+        kept += self._keeping(of_site, self._site) if self._site != "hidden_state" else []
+        noised = nullcontext() if self._noise is None else self._starting(start + self._noise.to(start))
         with noised, intervening_in(self._encoder, kept):
-            self.base_scores = decision.scores(base)
+            scores = self._decision.scores(self._ids)
+        return states, of_site or states, scores
+
+    @cached_property
+    def base_scores(self) -> Tensor:
+        """``[row]`` scores of the base texts."""
+        return self._base[2]
 
     def _starting(self, state: Tensor) -> AbstractContextManager[None]:
         """Begin with ``[row, piece, dim]`` embeddings; what is kept or changed inside the context sees these."""
         model = self._encoder.model
         return starting_from(model.body, model.blocks, 0, self._decision.fold(state))
 
-    def _keeping(self, into: dict[int, Tensor], site: Site) -> list[Intervention]:
+    def _keeping(self, into: dict[int, Tensor], site: Site, layers: Sequence[int] | None = None) -> list[Intervention]:
         """Keep what a site computes, by layer."""
 
         def keep(layer: int, values: Tensor) -> Tensor:
             into[layer] = self._decision.unfold(values if site == "hidden_state" else values.clone())
             return values
 
-        return [Intervention(n, partial(keep, n), site) for n in _layers(self._encoder, site, None)]
+        return [Intervention(n, partial(keep, n), site) for n in _layers(self._encoder, site, layers)]
 
     def move(self, shifts: dict[int, Tensor]) -> None:
         """Set the source to the base shifted by ``[row, piece, dim]`` in each layer."""
-        states = self._states
+        states = self._base[0]
         self._of_source = {layer: states[layer] + shift.to(states[layer]) for layer, shift in shifts.items()}
 
     def changes(self, layer: int, cells: Sequence[tuple[int, Cell]]) -> Tensor:
@@ -368,24 +379,25 @@ class Passes:
 
         if self._site == "hidden_state":
             begin, exchanged = layer, []
-            start = torch.where(is_patched, self._of_source[layer][rows], self._states[layer][rows])
+            start = torch.where(is_patched, self._of_source[layer][rows], self._base[0][layer][rows])
         else:
             lowest = layer - (self._window - 1) // 2
             layers = range(max(lowest, 1), min(lowest + self._window, encoder.n_layers + 1))
             begin, exchanged = layers[0] - 1, [Intervention(n, exchange(n), self._site) for n in layers]
-            start = self._states[begin][rows]
+            start = self._base[0][begin][rows]
         with intervening_in(encoder, exchanged):
             changed = self._decision.scores(self._ids[rows], rows, resumed=(begin, start))
         return changed - self.base_scores[rows]
 
     def _is_patched(self, cells: Sequence[tuple[int, Cell]]) -> Tensor:
         """``[cell, piece, dim]`` which values of the base a cell exchanges."""
-        shape = next(iter(self._of_source.values())).shape[1:]
-        is_patched, width = torch.zeros(len(cells), *shape, dtype=torch.bool), shape[1] // self._encoder.n_heads
+        of_source = next(iter(self._of_source.values()))
+        shape, width = of_source.shape[1:], of_source.shape[2] // self._encoder.n_heads
+        is_patched = torch.zeros(len(cells), *shape, dtype=torch.bool)
         for number, (_, cell) in enumerate(cells):
             dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
             is_patched[number, torch.from_numpy(cell.pieces), dims] = True
-        return is_patched.to(self._states[0].device)
+        return is_patched.to(of_source.device)
 
     def linear_changes(self, layers: Sequence[int], cells: Sequence[tuple[int, Cell]], *, steps: int) -> Tensor:
         """``[layer, cell]`` first-order estimates of :meth:`changes`: (source − base) · gradient of the score, summed.
@@ -394,32 +406,47 @@ class Passes:
         it is the mean along the straight path from the embeddings of the base to those of the source, at the middle of
         each step (Hanna et al. 2024, EAP-IG, *inputs*). All layers and cells take as many forward and backward passes.
         """
-        encoder, (start, end) = self._encoder, (self._states[0], self._of_start)
-        total: dict[int, Tensor] = {}
-        for share in [0.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]:
-            kept: dict[int, Tensor] = {}
-
-            def keep(layer: int, values: Tensor, kept: dict[int, Tensor] = kept) -> Tensor:
-                kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
-                return kept[layer]
-
-            keeping = [Intervention(layer, partial(keep, layer), self._site) for layer in layers]
-            begin = self._starting(start + share * (end - start))
-            with torch.enable_grad(), begin, intervening_in(encoder, keeping):
-                scores = self._decision(self._ids)
-                gradients = torch.autograd.grad(scores.sum(), [kept[layer] for layer in layers], allow_unused=True)
-            for layer, gradient in zip(layers, gradients, strict=True):
-                if gradient is not None:  # nothing of a layer above a probe matters
-                    total[layer] = total.get(layer, 0) + self._decision.unfold(gradient) / steps
-        found = torch.zeros(len(layers), len(cells), dtype=torch.float64)
-        of_base = self._states if self._site == "hidden_state" else self._of_base
-        rows = torch.tensor([row for row, _ in cells])
-        is_patched = self._is_patched(cells)
+        slopes = {layer: torch.zeros(()) for layer in layers}
+        for step in range(steps):
+            begin: AbstractContextManager[None] = nullcontext()
+            if steps > 1:
+                start, end = self._base[0][0], self._of_start[0]
+                begin = self._starting(start + (step + 0.5) / steps * (end - start))
+            of_base, gradients, scores = self._with_gradients(layers, begin)
+            slopes = {layer: slopes[layer] + gradients[layer] / steps for layer in layers}
+        if steps == 1:
+            self.base_scores = scores
+        else:
+            of_base = self._base[1]
+        found, by_head = torch.zeros(len(layers), len(cells), dtype=torch.float64), self._site == "head"
         for place, layer in enumerate(layers):
-            if layer in total:
-                each = ((self._of_source[layer] - of_base[layer]) * total[layer])[rows]
-                found[place] = (each * is_patched).double().sum((1, 2)).cpu()
+            parts = ((self._of_source[layer] - of_base[layer]) * slopes[layer]).double().cpu()
+            n_parts = self._encoder.n_heads if by_head else 1
+            parts = parts.reshape(*parts.shape[:2], n_parts, -1).sum(-1)  # [row, piece, head]
+            for number, (row, cell) in enumerate(cells):
+                heads = slice(None) if cell.head is None else cell.head - 1
+                found[place, number] = parts[row, torch.from_numpy(cell.pieces)][:, heads].sum()
         return found
+
+    def _with_gradients(
+        self, layers: Sequence[int], begin: AbstractContextManager[None]
+    ) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
+        """``[row, piece, dim]`` values of the site with the gradients of the score, by layer, and ``[row]`` scores."""
+        kept: dict[int, Tensor] = {}
+
+        def keep(layer: int, values: Tensor) -> Tensor:
+            kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
+            return kept[layer]
+
+        keeping = [Intervention(layer, partial(keep, layer), self._site) for layer in layers]
+        with torch.enable_grad(), begin, intervening_in(self._encoder, keeping):
+            scores = self._decision(self._ids)
+            found = torch.autograd.grad(scores.sum(), [kept[layer] for layer in layers], allow_unused=True)
+        unfold, both = self._decision.unfold, zip(layers, found, strict=True)
+        values = {layer: unfold(kept[layer].detach()) for layer in layers}
+        # Nothing of a layer above a probe matters.
+        slopes = {layer: torch.zeros_like(values[layer]) if one is None else unfold(one) for layer, one in both}
+        return values, slopes, scores.detach().double().cpu()
 
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
@@ -568,13 +595,13 @@ def _measured(
     def means(scores: Tensor) -> Floats:
         return np.asarray(scores.reshape(-1, n_draws).mean(1).numpy())
 
-    for batch in batches(encoder, ones, n_draws * len(names)):
+    for batch in batches(encoder, ones, 1 if method == "attribution" else n_draws * len(names)):
         passes, of_source = start(batch)
-        base[batch], whole[batch] = means(passes.base_scores), means(of_source - passes.base_scores)
         of_batch = [(place, cell) for place, number in enumerate(batch) for cell in cells[number]]
         rows = [(place * n_draws + draw, cell) for place, cell in of_batch for draw in range(n_draws)]
         into = tuple(np.array([(names.index(cell.name), batch[place]) for place, cell in of_batch]).T)
         estimated = passes.linear_changes(layers, rows, steps=steps) if method != "exact" else None
+        base[batch], whole[batch] = means(passes.base_scores), means(of_source - passes.base_scores)
         for at, layer in enumerate(layers):
             if method != "attribution":
                 changes[at][into] = means(passes.changes(layer, rows))
