@@ -78,6 +78,13 @@ def _judgements(kind: str) -> Iterator[Metric]:
         yield sum_metric(name, "number of dimensions of the state that are erased", higher_is_better=False)
 
 
+def _of_controls() -> Iterator[Metric]:
+    controls = {"random": "as many random directions", "shuffled": "labels at random", "moved": "as far a move"}
+    for name, what in controls.items():
+        yield share_metric(f"decision_kept_{name}", f"share of labels that stay, {what} in place of the erasure")
+        yield sum_metric(f"decision_divergence_bits_{name}", f"KL divergence, {what} in place of the erasure")
+
+
 @dataclass(frozen=True)
 class EraseAndPredict(CausalProbe):
     """What can a model no longer predict when a property is erased from a layer?"""
@@ -112,6 +119,9 @@ class EraseAndPredict(CausalProbe):
         share_metric("choice_accuracy_random", "share of correct choices, as many random directions erased"),
         share_metric("choice_accuracy_shuffled", "share of correct choices with shuffled labels erased"),
         share_metric("choice_accuracy_moved", "share of correct choices, states moved as far at random"),
+        share_metric("decision_kept", "share of the labels of a fine-tuned model that stay as they were"),
+        sum_metric("decision_divergence_bits", "KL divergence of its predictions after erasure from those before"),
+        *_of_controls(),
     )
 
     def sources(self) -> Mapping[str, str]:

@@ -24,9 +24,10 @@ from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
+from bertology.encoders.batching import plan_batches
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
-from bertology.errors import ClozeError, quoted
+from bertology.errors import ClozeError, ModelError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
@@ -106,6 +107,9 @@ def erase_and_predict(
 ) -> Iterator[LayerSums]:
     """What does the model lose when a property is erased from the states of all words in one layer?
 
+    A masked language model loses words; of a model that was fine-tuned for labels of texts or words it is its own
+    decisions that change, on texts without masks.
+
     Erasures are fitted to train, one to masked pieces and one to visible ones, in texts of which some words are masked
     as in training; special tokens stay as they are. The rest of the model runs on what is left (Elazar et al. 2021,
     section 2). Controls, on the same words: as many random directions; an erasure of the same labels put to words at
@@ -122,7 +126,10 @@ def erase_and_predict(
     train = reading.states(sentences["train"], n_maskings=N_MASKINGS, seed=SEED + 1)
     changes, erasures = _changes(train, labels, method)
     del train
-    yield from _losses(reading.predictions(test, changes, seed=SEED), test, layers, groups or {})
+    if encoder.task_head is None:
+        yield from _losses(reading.predictions(test, changes, seed=SEED), test, layers, groups or {})
+    else:
+        yield from _decisions(encoder, test, changes, layers, on_long)
     if pairs:
         choices = choose_changed(encoder, pairs, changes, layers=layers)
         yield choices.sums("choice_accuracy", choices.plain)
@@ -198,6 +205,59 @@ def _losses(
                     each = np.broadcast_to(of_word, (len(layers), len(words)))[:, chosen]
                     clusters, n = of_sentence[chosen], len(sentences)
                     yield mean_sums(f"{prefix}{name}", each, clusters, n_clusters=n, group=group, layers=layers)
+
+
+def _decisions(
+    encoder: Encoder, sentences: Sentences, changes: Mapping[str, StateChange], layers: Layers, on_long: OnLong
+) -> Iterator[LayerSums]:
+    """How many of its decisions a fine-tuned model keeps, and how far they move, with states of words changed.
+
+    ``decision_kept`` is the share of decisions (a text, or a subword of a word) whose most probable label stays,
+    ``decision_divergence_bits`` the Kullback–Leibler divergence from those of the unchanged model; both also of the
+    controls.
+    """
+    if encoder.task_head not in ("sentence", "words"):
+        problem = f"decisions of a model for {encoder.task_head} are not read when a property is erased"
+        raise ModelError(f"model {encoder.name}: {problem}: give one of labels")
+    if encoder.task_model.config.num_labels < 2:
+        raise ModelError(f"model {encoder.name}: it predicts a number, not a label: give a model of labels")
+    by_word = encoder.task_head == "words"
+    pieces = encoder.tokenize(sentences, on_long=on_long)
+    of_window = pieces.window_sentence.astype(np.int64)
+    over = {name: np.zeros((2, len(layers), len(sentences))) for name in changes}
+    under = np.zeros(len(sentences))
+    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
+    for number, batch in enumerate(plan_batches(pieces.window_lengths)):
+        windows = np.sort(batch.windows)
+        inputs = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
+        ids, mask = torch.from_numpy(inputs["input_ids"]), None
+        if batch.is_padded:
+            mask = torch.from_numpy(inputs["attention_mask"])
+        _, positions = every.inside(windows)
+        visible = torch.zeros(ids.shape, dtype=torch.bool)
+        visible[tuple(torch.from_numpy(positions).T)] = True
+        kinds: dict[Kind, Tensor] = {"masked": torch.zeros_like(visible), "visible": visible}
+        of_decision = np.repeat(of_window[windows], visible.sum(1).numpy() if by_word else 1)
+
+        def log_probs(visible: Tensor = visible, ids: Tensor = ids, mask: Tensor | None = mask) -> Tensor:
+            logits: Tensor = encoder.task_output(ids, attention_mask=mask).logits.float().log_softmax(-1).cpu()
+            return logits[visible] if by_word else logits
+
+        plain, states = log_probs(), encoder.hidden_states(ids, mask, layers=layers)
+        np.add.at(under, of_decision, 1)
+        for place, layer in enumerate(layers):
+            for name, change in changes.items():
+                state = change(states[layer], kinds, layer=layer, batch=number)
+                with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
+                    found = log_probs()
+                same = (found.argmax(-1) == plain.argmax(-1)).double().numpy()
+                moved = ((plain.exp() * (plain - found)).sum(-1) / np.log(2)).double().numpy()
+                for row, values in enumerate((same, moved)):
+                    np.add.at(over[name][row, place], of_decision, values)
+    for control in _CONTROLS:
+        for metric, values in zip(("decision_kept", "decision_divergence_bits"), _mean(over, control), strict=True):
+            name = metric if control == "erased" else f"{metric}_{control}"
+            yield LayerSums(name, layers, values, np.broadcast_to(under, values.shape), "sentences")
 
 
 # Texts of which some words are masked.

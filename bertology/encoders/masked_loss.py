@@ -158,7 +158,7 @@ class MaskedText:
         on_long: OnLong,
         words: NDArray[np.int64] | None = None,
     ) -> None:
-        if not encoder.has_masked_lm_head:
+        if not (encoder.has_masked_lm_head or encoder.task_head):  # of a fine-tuned model states alone are read
             raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
         if not 0 < share <= 1:
             raise ModelError(f"the share of masked words is {share}: give a number above 0, at most 1")
