@@ -48,7 +48,7 @@ N_RANDOM = 3
 """Number of draws of random directions, whose mean is the control."""
 SEED = 0
 _PLAIN, _ALL_PLACES, _CAUSE_AND_MASK = "plain", "all", "subject and mask"
-_CONTROLS = ("erased", "random", "shuffled", "moved")
+CONTROLS = ("erased", "random", "shuffled", "moved")
 _HELD_OUT_EVERY = 5
 _STANDARD_ERRORS = 2
 
@@ -129,11 +129,11 @@ def erase_and_predict(
     if encoder.task_head is None:
         yield from _losses(reading.predictions(test, changes, seed=SEED), test, layers, groups or {})
     else:
-        yield from _decisions(encoder, test, changes, layers, on_long)
+        yield from kept_decisions(encoder, test, changes, layers, on_long)
     if pairs:
         choices = choose_changed(encoder, pairs, changes, layers=layers)
         yield choices.sums("choice_accuracy", choices.plain)
-        for control in _CONTROLS:
+        for control in CONTROLS:
             yield choices.sums(f"choice_accuracy_{control}", _mean(choices.right, control)[:, 0])
     held = {split: reading.states(sentences[split], n_maskings=N_MASKINGS, seed=SEED) for split in ("dev", "test")}
     judged: dict[str, list[Judged]] = {name: [] for name in ("", *others)}
@@ -186,12 +186,12 @@ def _losses(
     for kind, words in found.words.items():
         bits, right, _ = found.plain[kind]
         of_kind = {name: values[kind] for name, values in found.changed.items()}
-        after = {control: _mean(of_kind, control) for control in _CONTROLS}
+        after = {control: _mean(of_kind, control) for control in CONTROLS}
         rise = {control: values[0] - bits for control, values in after.items()}
         values = {
             "beyond_random_bits": rise["erased"] - rise["random"],
             "loss_increase_bits": rise["erased"],
-            **{f"{control}_increase_bits": rise[control] for control in _CONTROLS[1:]},
+            **{f"{control}_increase_bits": rise[control] for control in CONTROLS[1:]},
             "loss_bits": bits,
             "accuracy_plain": right,
             **{f"accuracy_{control}": after[control][1] for control in ("erased", "random")},
@@ -207,7 +207,7 @@ def _losses(
                     yield mean_sums(f"{prefix}{name}", each, clusters, n_clusters=n, group=group, layers=layers)
 
 
-def _decisions(
+def kept_decisions(
     encoder: Encoder, sentences: Sentences, changes: Mapping[str, StateChange], layers: Layers, on_long: OnLong
 ) -> Iterator[LayerSums]:
     """How many of its decisions a fine-tuned model keeps, and how far they move, with states of words changed.
@@ -254,7 +254,7 @@ def _decisions(
                 moved = ((plain.exp() * (plain - found)).sum(-1) / np.log(2)).double().numpy()
                 for row, values in enumerate((same, moved)):
                     np.add.at(over[name][row, place], of_decision, values)
-    for control in _CONTROLS:
+    for control in CONTROLS:
         for metric, values in zip(("decision_kept", "decision_divergence_bits"), _mean(over, control), strict=True):
             name = metric if control == "erased" else f"{metric}_{control}"
             yield LayerSums(name, layers, values, np.broadcast_to(under, values.shape), "sentences")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from bertology._machine import quiet_loading
 from bertology.causal import agreement_pairs
 from bertology.causal.erasing import (
+    CONTROLS,
     Judged,
     MaskedReading,
     StateChange,
@@ -15,13 +18,15 @@ from bertology.causal.erasing import (
     WordLabels,
     choose_changed,
     judge,
+    kept_decisions,
     reliability_sums,
     word_batches,
 )
 from bertology.corpora import Sentence, as_sentences
-from bertology.encoders import masked_lm_loss
+from bertology.encoders import Encoder, masked_lm_loss
 from bertology.encoders.interventions import changing
 from bertology.encoders.masked_loss import MaskedText
+from bertology.pocket import model_folder
 from bertology.readouts import ArrayFeatures, fit_erasure
 from bertology.readouts.erasure import fit_nullspace, random_erasure
 
@@ -224,3 +229,33 @@ def test_choices_of_the_plain_model_are_those_of_its_logits(encoder):
             logits = encoder.masked_logits(ids, torch.tensor([[0, place]]))[encoder.n_layers][0]
             right += bool(logits[words[0]] > logits[words[1]])
     assert found.plain[0] == right
+
+
+def test_decisions_of_a_tuned_model_are_those_with_a_plain_hook(change):
+    with quiet_loading(), torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = AutoModelForSequenceClassification.from_pretrained(model_folder("pocket"), num_labels=3).eval()
+    with torch.no_grad():
+        model.classifier.weight.mul_(50)
+    tuned = Encoder.from_model(model, AutoTokenizer.from_pretrained(model_folder("pocket")))
+    sentences = as_sentences(TEXTS)
+    changes = dict.fromkeys(CONTROLS, change)
+    sums = {one.metric: one for one in kept_decisions(tuned, sentences, changes, (0, 2), "window")}
+    erasure, same, moved = change.erasures["visible"], [], []
+    for text in TEXTS:
+        inputs = tuned.tokenizer(text, return_tensors="pt")
+
+        def erase(module, args, kwargs):
+            state = args[0].clone()
+            state[:, 1:-1] = erasure.layer(2)(state[:, 1:-1])
+            return (state, *args[1:]), kwargs
+
+        with torch.inference_mode():
+            before = model(**inputs).logits.log_softmax(-1)
+            with model.bert.encoder.layer[2].register_forward_pre_hook(erase, with_kwargs=True):
+                after = model(**inputs).logits.log_softmax(-1)
+        same.append(float(before.argmax() == after.argmax()))
+        moved.append(float((before.exp() * (before - after)).sum() / np.log(2)))
+    assert max(moved) > 1e-4
+    np.testing.assert_allclose(sums["decision_kept"].over[1], same)
+    np.testing.assert_allclose(sums["decision_divergence_bits"].over[1], moved, rtol=1e-3, atol=1e-6)
