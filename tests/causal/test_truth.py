@@ -57,7 +57,7 @@ def test_the_model_knows_agreement_and_methods_differ(encoder: Encoder) -> None:
 
 def test_a_planted_shortcut_is_found(encoder: Encoder) -> None:
     readout = _with(n_train=400, n_texts=24, lr=1e-3)
-    frame = probe("truth:shortcut:2", layers=[4], controls="none", device="cpu", readout=readout).to_pandas()
+    frame = probe("truth:shortcut:2", layers=[0, 4], controls="none", device="cpu", readout=readout).to_pandas()
     of = frame.set_index(["metric", "group"])["value"]
     assert of["decision_accuracy"].max() > 0.95
     for method in ("leave one out", "integrated gradients"):
