@@ -422,7 +422,7 @@ class Collator:
         if self._states is not None:
             states = self._states(rows, batch)
             batch = {"states": states, "attention_mask": batch["attention_mask"]}
-            batch["segments"] = _padded([row.segments for row in rows], _SPECIAL)
+            batch["segments"] = self.segments(rows)
         if self._kind == "tags":
             batch["labels"] = _padded([row.label for row in rows], IGNORED)
         elif self._kind == "answers":
@@ -431,6 +431,10 @@ class Collator:
         else:
             batch["labels"] = torch.tensor([row.label for row in rows])
         return batch
+
+    def segments(self, rows: Sequence[Row]) -> Tensor:
+        """``[input, piece]`` the text that each piece is of."""
+        return _padded([row.segments for row in rows], _SPECIAL)
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """The arguments of the encoder."""
@@ -473,7 +477,7 @@ def predictions(
             for of_variant, variant in zip(found, variants, strict=True):
                 with variant():
                     output = model(**batch)
-                for item, text, score in _read(task, items, rows, output):
+                for item, text, score in read_output(task, items, rows, output):
                     if item not in of_variant or score > of_variant[item][1]:
                         of_variant[item] = text, score
     model.train(was_training)
@@ -485,7 +489,8 @@ def predictions(
     return tables
 
 
-def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
+def read_output(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
+    """Item, prediction and score of each prediction in the output of a model for some inputs."""
     if task.kind == "answers":
         ends = [output[f"{end}_logits"] for end in ("start", "end") if "logits" not in output]
         logits = torch.stack(ends, -1) if ends else output["logits"]

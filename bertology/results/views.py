@@ -734,15 +734,13 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
     ``random 10 %``.
     """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        of_steps = row.readout in ATTENTION and row.head is None and row.model is not None
-        if of_steps and row.group is not None and row.value is not None:
-            of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
+    for row in _without_heads(rows)[0]:
+        of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
     tables = []
     for same in of_table.values():
         about, steps = same[0], defaultdict[str, dict[str, Score]](dict)
         for row in same:
-            match = re.fullmatch(r"(.*?)(\d+ %.*)", str(row.group)) if row.layer is None else None
+            match = _STEP.fullmatch(str(row.group)) if row.layer is None else None
             order, step = match.groups() if match else ("", str(row.group))
             order, step = (order.strip(), step) if row.layer is None else (step, f"layer {row.layer}")
             steps[step][order] = row.score
@@ -754,6 +752,44 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
         notes = (*data_notes(about), Note(INTERVAL, _OVER_TEST))
         tables.append(Table.of(title, headers, lines, notes, metric=about.metric, about=about, corner="Step"))
     return tuple(sorted(tables, key=lambda of: (of.task, of.row.layer is not None, not of.row.main_metric, of.metric)))
+
+
+def set_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
+    """The whole model with sets of heads off that are no steps, a table for each task and model: sets by metrics."""
+    tables = []
+    for same in grouped(_without_heads(rows)[1], "task", "corpus", "model", "reading").values():
+        about, metrics = same[0], list(dict.fromkeys(row.metric for row in same))
+        scores = {(str(row.group), row.metric): row.score for row in same}
+        lines = {group: [scores.get((group, metric)) for metric in metrics] for group, _ in scores}
+        notes = (*data_notes(about), *(Note(*note) for note in about.param("notes", ())), Note(INTERVAL, _OVER_TEST))
+        how: dict[str, Any] = {"metric": metrics, "about": about, "corner": "Off"}
+        tables.append(
+            Table.of(
+                f"{about.task} · sets of heads off",
+                [metric_title(one) + unit(one) for one in metrics],
+                lines,
+                notes,
+                **how,
+            )
+        )
+    return tuple(tables)
+
+
+_STEP = re.compile(r"(.*?)(\d+ %.*)")
+
+
+def _without_heads(rows: Sequence[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
+    """The rows of a model, or of its layers, without heads: in steps, and next to steps with other sets of these."""
+    known = [row for row in rows if row.readout in ATTENTION and row.head is None and row.model is not None]
+    known = [row for row in known if row.group is not None and row.value is not None]
+    of_whole = [row for row in known if row.layer is None]
+    stepped = {_read_of(row) for row in of_whole if _STEP.fullmatch(str(row.group))}
+    sets = [row for row in of_whole if _read_of(row) in stepped and not _STEP.fullmatch(str(row.group))]
+    others = {id(row) for row in sets}
+    return [row for row in known if id(row) not in others], sets
+
+
+_read_of = operator.attrgetter("task", "corpus", "model", "reading")
 
 
 def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:

@@ -73,7 +73,7 @@ def total_loss() -> Callable[[MaskedWords], float]:
         total = 0.0
         for batch in task.batches:
             answers = task.ask(task.encoder, batch)
-            nats, rows = answers.nats.double(), answers.rows
+            nats, rows = answers.loss.double(), answers.texts
             total += sum(float(nats[rows == row].mean()) for row in set(rows.tolist()))
         return total / float(torch.tensor(2.0).log())
 
