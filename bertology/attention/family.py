@@ -54,22 +54,17 @@ class _Heads(SumsFamily):
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         if isinstance(probe, GateProbe):
-            asked = pair.request
-            how: dict[str, Any] = {"on_long": asked.on_long, "trust_remote_code": asked.trust_remote_code}
             with named_task(probe):
-                probe.check(pair.source, pair.texts(probe.reads), **how)
-
-    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        of_model = probe.model_identity(pair.source) if isinstance(probe, GateProbe) else {}
-        return {**super().identity(pair, probe), **of_model}
+                probe.check(pair)
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer that has heads; with gates also the whole model, as ever more of its heads are off."""
         asked = pair.layers if config.layers is None else parse_layers(config.layers, pair.shape.n_layers)
         layers = layers_with_heads(pair, asked)
         columns = (*layers, None) if isinstance(probe, GateProbe) else layers
-        sharing = pair.sharing if isinstance(probe, AttentionProbe) else {}
-        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **sharing})
+        own: Mapping[str, str] = pair.sharing if isinstance(probe, AttentionProbe) else {}
+        own = probe.model_identity(pair.source) if isinstance(probe, GateProbe) else own
+        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **own})
 
     def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """Words that the model cannot read, and the windows of the others: no head sees across two windows."""

@@ -33,16 +33,15 @@ from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures import bootstrap_ratio, compare
 from bertology.measures.sums import Bools, Floats, HeadRatios, Integers, Scope
+from bertology.probing import GeometryCounts
 from bertology.results.rows import FALSE_DISCOVERY_RATE
 
 TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
 REDUCED = ("all off", "all but one off")
 ORDERS = ("least important", "most important", "least missed", "most missed", "random")
 """Orders in which heads are disabled: by the gradient at their gates, by the loss without each of them, at random."""
-HARMFUL = "harmful heads"
 _FOLDS = 2
 """Folds of the clusters: heads are ranked by what the others show, so that none has seen what it scores."""
-_ALL = slice(None)
 
 Head = tuple[int, int]
 """Layer and head, both from 1."""
@@ -62,13 +61,17 @@ class GatedTask(ABC):
     """A task on which a model is scored, whatever is done to its heads: texts with items that are predicted."""
 
     batches: tuple[Any, ...]
-    """All items, each once, with ``ids [row, piece]`` and the attention ``mask``, None without padding."""
+    """All items, each once, with ``ids [row, piece]``, the attention ``mask``, None without padding, and ``texts``:
+    ``[row]`` the text of the batch that each row is of, or is a window of."""
     unit: str = "bits"
     """Unit of the loss."""
     scale: float = 1 / math.log(2)
     """Factor from the loss of :class:`Answers` to this unit."""
     scores: tuple[str, ...] = ("loss_bits", "accuracy")
     """Metrics of the model: the loss and, if there is one, the score."""
+    counts: GeometryCounts
+    notes: tuple[tuple[str, str], ...] = ()
+    """Subject and text of notes on the items."""
 
     def __init__(self, encoder: Encoder, n_texts: int) -> None:
         self.encoder = encoder
@@ -76,15 +79,6 @@ class GatedTask(ABC):
         self._scope = Scope(n_texts, self.layers, encoder.n_heads, "piece")
         self.n_clusters = self._scope.n_clusters
         """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
-
-    @property
-    def deltas(self) -> tuple[str, ...]:
-        """Metrics of changes, means over items: of the loss, above 0 where heads are missed, and of the score."""
-        return tuple(f"delta_{name}" for name in self.scores)
-
-    def texts(self, batch: Any) -> Integers:
-        """``[row]`` the text of the batch that each row is of: rows that are windows of one text share it."""
-        return np.arange(len(batch.ids))
 
     @abstractmethod
     def clusters(self, batch: Any) -> Integers:
@@ -135,6 +129,7 @@ class MaskedWords(GatedTask):
         self, encoder: Encoder, sentences: Sentences, *, share: float = SHARE, seed: int = 0, on_long: OnLong = "window"
     ) -> None:
         super().__init__(encoder, len(sentences))
+        self.counts = GeometryCounts(sentences.n_words)
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
         self.batches = tuple(self._text.batches())
 
@@ -167,7 +162,7 @@ def head_importance(task: GatedTask, *, progress: Progress = silent) -> HeadRati
     n_layers, n_heads = task.encoder.n_layers, task.encoder.n_heads
 
     def add(reader: Encoder, batch: Any, sums: Sequence[Floats]) -> None:
-        (over, under), texts = sums, torch.from_numpy(task.texts(batch)).to(reader.device)
+        (over, under), texts = sums, torch.from_numpy(batch.texts).to(reader.device)
         gates = torch.ones(n_layers, int(texts.max()) + 1, n_heads, device=reader.device, requires_grad=True)
         places = np.ndindex(n_layers, n_heads)
         with reader.gated_heads({(layer + 1, head + 1): gates[layer, texts, head] for layer, head in places}):
@@ -211,12 +206,15 @@ def attention_gradients(task: GatedTask, *, progress: Progress = silent) -> tupl
         kind = torch.where(real, kinds[batch.ids].to(reader.device), len(TARGETS))
         member = nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
         maps, counted = _maps_with_gradients(task, reader, batch)
-        of_text = nn.functional.one_hot(torch.from_numpy(task.texts(batch))).float().to(reader.device)  # [row, text]
-        rows = (real & (of_text @ counted.float() > 0)[:, None]).float()  # pieces that attend, in texts with items
+        texts, clusters = torch.from_numpy(batch.texts).to(reader.device), task.clusters(batch)
+
+        def by_text(values: Tensor) -> Tensor:
+            return values.new_zeros(len(counted), *values.shape[1:]).index_add(0, texts, values)
+
+        rows = (real & counted[texts, None]).float()  # pieces that attend, in texts with items
         n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
-        n_pairs = of_text.T @ (n_targets * n_rows[:, None])  # [text, target]
-        n_pairs = torch.stack([n_pairs, ((of_text.T @ n_targets) > 0) * counted[:, None]], dim=1)
-        clusters = task.clusters(batch)
+        n_pairs = by_text(n_targets * n_rows[:, None])  # [text, target]
+        n_pairs = torch.stack([n_pairs, (by_text(n_targets) > 0) * counted[:, None]], dim=1)
         np.add.at(under.transpose(2, 0, 1), clusters, _numpy(n_pairs))
         for layer, weights in maps.items():
             if weights.grad is None:
@@ -224,8 +222,7 @@ def attention_gradients(task: GatedTask, *, progress: Progress = silent) -> tupl
                 raise ModelError(f"model {reader.name}: {problem}")
             slope, weights = weights.grad.float(), weights.detach().float()
             pairs, effect = (
-                torch.einsum("bhij,bi,bjt,bx->xth", each, rows, member, of_text)
-                for each in (slope.abs(), slope * weights)
+                by_text(torch.einsum("bhij,bi,bjt->bth", each, rows, member)) for each in (slope.abs(), slope * weights)
             )
             of_layer = torch.stack([pairs, effect.abs()], dim=1)  # [text, statistic, target, head]
             np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(of_layer) * task.scale)
@@ -280,7 +277,7 @@ def _maps_with_gradients(task: GatedTask, encoder: Encoder, batch: Any) -> tuple
         changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
         taking_maps(encoder, keep),
     ):
-        losses, counted = _text_loss(task.ask(encoder, batch), int(task.texts(batch).max()) + 1)
+        losses, counted = _text_loss(task.ask(encoder, batch), int(batch.texts.max()) + 1)
         if not maps:
             raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -299,17 +296,13 @@ def _text_loss(answers: Answers, n_texts: int) -> tuple[Tensor, Tensor]:
 
 
 def single_heads(
-    task: GatedTask,
-    *,
-    ways: Sequence[Way] = ("off",),
-    layers: Sequence[int] | None = None,
-    progress: Progress = silent,
+    task: GatedTask, *, ways: Sequence[Way] = ("off",), layers: Sequence[int] | None = None, progress: Progress = silent
 ) -> tuple[HeadRatios, ...]:
     """The changes of the loss and of the score with each head disabled alone, on the same items.
 
     These are ``delta_loss_bits`` and ``delta_accuracy``, with a statistic a way (Michel et al. 2019, section 3.2):
     ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al. 2019, section 4.4),
-    in families that are built as BERT is. Heads are those of ``layers``, from 1, all when left out.
+    in families that are built as BERT is. Heads are those of all ``layers`` where these are left out.
     """
     chosen, numbers = checked_layers(task.encoder.n_layers, layers), range(1, task.encoder.n_heads + 1)
     single = [Without(frozenset({head}), way) for way, head in product(ways, product(chosen, numbers))]
@@ -317,18 +310,13 @@ def single_heads(
     return _deltas(task, scores, tuple(ways), chosen, "head")
 
 
-def harmful_heads(missed: HeadRatios, clusters: slice | Bools = _ALL) -> tuple[Head, ...]:
-    """Heads without which the loss is lower: 0 is above the 95 % interval of its change, and the false discovery rate
-    over all heads is 5 % (Benjamini–Hochberg).
-
-    Args:
-        missed: the change of the loss with each head off, the first of :func:`single_heads`.
-        clusters: the clusters that are looked at.
+def harmful_heads(missed: HeadRatios, clusters: slice | Bools = slice(None)) -> tuple[Head, ...]:
+    """Heads without which the loss is lower in some clusters: 0 is above the 95 % interval of its change, and the false
+    discovery rate over all heads is 5 % (Benjamini–Hochberg). ``missed`` is the change, first of :func:`single_heads`.
     """
-    off = missed.names.index("off")
-    over = missed.over[off].reshape(-1, missed.over.shape[-1])[:, clusters]  # [head, cluster]
-    under, n_heads = missed.under[off].reshape(-1)[clusters], len(over)
-    change = bootstrap_ratio(over, under, metric=missed.metric)
+    over, under = (part[missed.names.index("off")][..., clusters] for part in (missed.over, missed.under))
+    n_heads = over[..., 0].size
+    change = bootstrap_ratio(over.reshape(n_heads, -1), under.ravel(), metric=missed.metric)
     values, replicates = np.append(change.values, 0), np.pad(change.replicates, ((0, 0), (0, 1)))
     pairs = [(head, n_heads) for head in range(n_heads)]  # each with no change
     compared = compare(values, replicates, n_clusters=int(np.count_nonzero(under)), pairs=pairs)
@@ -340,30 +328,22 @@ def harmful_heads(missed: HeadRatios, clusters: slice | Bools = _ALL) -> tuple[H
 class Choice:
     """By what heads are ranked and chosen: importance and losses of all heads of a model."""
 
-    importance: HeadRatios
-    """As :func:`head_importance` finds it."""
-    missed: HeadRatios
-    """The change of the loss with each head off, the first of :func:`single_heads`."""
+    importance: HeadRatios  # as head_importance finds it
+    missed: HeadRatios  # the change of the loss with each head off, the first of single_heads
     is_other: bool = False
     """Whether they are of other texts than those that are scored; else each half of these chooses for the other."""
 
-    @property
-    def folds(self) -> Sequence[slice | Bools]:
-        """The clusters by which heads are chosen, for each fold of the clusters that are scored."""
-        fold = np.arange(self.missed.over.shape[-1]) % _FOLDS
-        return [_ALL] if self.is_other else [fold != one for one in range(_FOLDS)]
-
     @cached_property
-    def harmful(self) -> tuple[tuple[Head, ...], ...]:
-        """The :func:`harmful_heads` of each fold."""
-        return tuple(harmful_heads(self.missed, clusters) for clusters in self.folds)
-
-    def orders(self, clusters: slice | Bools) -> Iterator[Integers]:
-        """The numbers of all heads in each of :data:`ORDERS` but at random."""
-        for found, name in ((self.importance, "importance"), (self.missed, "off")):
-            sums = found.over[found.names.index(name)][..., clusters].sum(-1)
-            rising = np.argsort(sums.ravel(), kind="stable")
-            yield from (rising, rising[::-1])
+    def folds(self) -> tuple[tuple[list[Integers], tuple[Head, ...]], ...]:
+        """For each fold of the clusters that are scored, all heads, by number, in each of :data:`ORDERS` but at random;
+        and the :func:`harmful_heads`."""
+        fold, found = np.arange(self.missed.over.shape[-1]) % _FOLDS, list[tuple[list[Integers], tuple[Head, ...]]]()
+        for clusters in [slice(None)] if self.is_other else [fold != one for one in range(_FOLDS)]:
+            ranks = (self.importance.over[0], self.missed.over[self.missed.names.index("off")])
+            rising = [np.argsort(of[..., clusters].sum(-1).ravel(), kind="stable") for of in ranks]
+            orders: list[Integers] = [order for one in rising for order in (one, one[::-1])]
+            found.append((orders, harmful_heads(self.missed, clusters)))
+        return tuple(found)
 
 
 def without_heads(
@@ -400,16 +380,16 @@ def without_heads(
     chosen, best = checked_layers(task.encoder.n_layers, layers), by.importance.of("importance").argmax(-1)
     reduced = [_one_head(task, layer, most * (int(best[layer - 1]) + 1)) for most in (0, 1) for layer in chosen]
     heads = list(product(task.layers, range(1, task.encoder.n_heads + 1)))
-    orders = [order for clusters in by.folds for order in by.orders(clusters)]
+    orders = [order for of_fold, _ in by.folds for order in of_fold]
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
     taken = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
-    harmful = [Without(frozenset(some)) for some in by.harmful]
+    harmful = [Without(frozenset(some)) for _, some in by.folds]
     *scores, items = whole = scores_without(task, [Without(), *reduced, *taken, *harmful], progress=progress)
     start, end = 1 + len(reduced), 1 + len(reduced) + len(taken)
     found = _deltas(task, TaskScores(whole.loss[:start], whole.right[:start], items), REDUCED, chosen, "layer")
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
-    names = (*(f"{order} {percent}" for order in ORDERS for percent in percents), HARMFUL)
+    names = (*(f"{order} {percent}" for order in ORDERS for percent in percents), "harmful heads")
     n_folds, under = len(by.folds), np.broadcast_to(items, (len(names), 1, 1, n_clusters))
     fold, curves = np.arange(n_clusters)[None] % n_folds, list[Floats]()
     for sums in scores[: len(task.scores)]:  # each cluster's from the orders of its fold
@@ -419,7 +399,8 @@ def without_heads(
         curve = np.concatenate([mine, by_order[-len(seeds) :].mean(0, keepdims=True)]).reshape(-1, n_clusters)
         curves.append(np.concatenate([curve, np.take_along_axis(sums[end:], fold, axis=0)]))
     changes = [curve - sums[:1] for curve, sums in zip(curves, whole, strict=False)]
-    for metric, over in zip((*task.scores, *task.deltas), (*curves, *changes), strict=True):
+    metrics = (*task.scores, *(f"delta_{name}" for name in task.scores))
+    for metric, over in zip(metrics, (*curves, *changes), strict=True):
         found += (HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model"),)
     return found
 
@@ -503,9 +484,9 @@ def _deltas(
     """Changes of loss and score from the first state to the others, which are of each statistic and layer in order."""
     under = np.broadcast_to(scores.items, (len(names), 1, 1, len(scores.items)))
     found = []
-    for metric, of in zip(task.deltas, scores, strict=False):
+    for name, of in zip(task.scores, scores, strict=False):
         over = (of[1:] - of[0]).reshape(len(names), len(layers), -1, len(scores.items))
-        found.append(HeadRatios(names, tuple(layers), over, under, metric, unit))
+        found.append(HeadRatios(names, tuple(layers), over, under, f"delta_{name}", unit))
     return tuple(found)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bertology.attention.arcs.questions import Arcs
     from bertology.attention.maps import MakeStatistic
     from bertology.encoders import Encoder, ModelSource
+    from bertology.families.model_corpus import ModelCorpus
     from bertology.measures.sums import HeadRatios
 
 
@@ -119,14 +120,11 @@ class ArcProbe(BestHeadProbe):
 
 
 class Measured(NamedTuple):
-    """What a :class:`GateProbe` measured, with the counts of its items and what tables note."""
+    """Ratios by the name of the split, counts of the items of test, and subject and text of notes under tables."""
 
     ratios: Mapping[str, Sequence[HeadRatios]]
-    """By the name of the split."""
     counts: GeometryCounts
-    """Of the items of test."""
     notes: Sequence[tuple[str, str]] = ()
-    """Subject and text of notes under the tables."""
 
 
 class GateProbe(HeadProbe):
@@ -155,11 +153,9 @@ class GateProbe(HeadProbe):
             CorpusError: the sentences have no item to measure on.
         """
 
-    def check(
-        self, source: ModelSource, texts: Mapping[str, Sentences], *, on_long: str, trust_remote_code: bool
-    ) -> None:
-        """Raise what would keep the splits from being measured, as far as it is known without the model's weights."""
+    def check(self, pair: ModelCorpus) -> None:
+        """Raise what would keep the task from being measured, as far as it is known without the model's weights."""
 
-    def model_identity(self, source: ModelSource) -> Mapping[str, Any]:
-        """What decides the numbers besides the fingerprint of the model, which is of its encoder."""
+    def model_identity(self, source: ModelSource) -> Mapping[str, str]:
+        """The content of a model's files that decides the numbers and is not in its fingerprint."""
         return {}

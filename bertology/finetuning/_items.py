@@ -422,7 +422,7 @@ class Collator:
         if self._states is not None:
             states = self._states(rows, batch)
             batch = {"states": states, "attention_mask": batch["attention_mask"]}
-            batch["segments"] = self.segments(rows)
+            batch["segments"] = _padded([row.segments for row in rows], _SPECIAL)
         if self._kind == "tags":
             batch["labels"] = _padded([row.label for row in rows], IGNORED)
         elif self._kind == "answers":
@@ -431,10 +431,6 @@ class Collator:
         else:
             batch["labels"] = torch.tensor([row.label for row in rows])
         return batch
-
-    def segments(self, rows: Sequence[Row]) -> Tensor:
-        """``[input, piece]`` the text that each piece is of."""
-        return _padded([row.segments for row in rows], _SPECIAL)
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """The arguments of the encoder."""

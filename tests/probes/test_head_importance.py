@@ -60,7 +60,7 @@ def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):
 
 def test_a_layer_keeps_the_head_that_is_best_on_dev(own):
     dev, test = (load_corpus()[split][:40] for split in ("dev", "test"))
-    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev)
+    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev).ratios
     whole = masked_lm_loss(own, dev).bits
     alone = {}
     for layer in (1, 3):
