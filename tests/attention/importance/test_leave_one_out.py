@@ -12,15 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import (
-    Choice,
-    MaskedWords,
-    Without,
-    head_importance,
-    scores_without,
-    single_heads,
-    without_heads,
-)
+from bertology.attention.importance import Choice, MaskedWords, Without, scores_without, single_heads, without_heads
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import ModelError
@@ -73,10 +65,8 @@ def test_uniform_attention_where_values_are_not_known(encoder: Callable[..., Enc
         single_heads(task, ways=("uniform",))
 
 
-def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    found = head_importance(task)
-    by = Choice(found, single_heads(task)[0])
-    importance, (loss, score) = found.of("importance"), without_heads(task, by, n_steps=1, seeds=(0,))[:2]
+def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences, task: MaskedWords, by: Choice) -> None:
+    importance, (loss, score) = by.importance.of("importance"), without_heads(task, by, n_steps=1, seeds=(0,))[:2]
     assert loss.unit == "layer"
     assert loss.over.shape == (2, 3, 1, 24)
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
@@ -89,8 +79,7 @@ def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences,
             assert score.of(name)[layer - 1, 0] == pytest.approx(without.accuracy - whole.accuracy, abs=1e-9)
 
 
-def test_what_cannot_be_asked(task: MaskedWords) -> None:
-    by = Choice(head_importance(task), single_heads(task)[0])
+def test_what_cannot_be_asked(task: MaskedWords, by: Choice) -> None:
     with pytest.raises(ModelError, match=r"layers are 1…3"):
         without_heads(task, by, layers=[0])
     with pytest.raises(ModelError, match="0 random orders: give at least"):

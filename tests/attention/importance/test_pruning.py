@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -23,11 +21,6 @@ from bertology.measures.sums import HeadRatios
 from bertology.pocket import load_corpus
 
 HEADS = [(layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
-
-
-@pytest.fixture
-def by(task: MaskedWords) -> Choice:
-    return Choice(head_importance(task), single_heads(task)[0])
 
 
 def test_ends_are_the_whole_model_and_none_of_its_heads(
@@ -91,12 +84,3 @@ def test_heads_that_harm_are_found_and_no_others() -> None:
     missed = HeadRatios(("off",), tuple(range(1, 7)), over, under, "delta_loss_bits")
     assert harmful_heads(missed) == ((2, 5), (6, 1))
     assert [found for _, found in Choice(missed, missed).folds] == [((2, 5), (6, 1))] * 2
-
-
-def test_harmful_heads_are_off_together(task: MaskedWords, by: Choice) -> None:
-    over = np.array(by.missed.over)
-    over[0, 1, 2] = -3 - np.arange(over.shape[-1]) % 5
-    over[0, 2, 0] = over[0, 1, 2] - 1
-    loss = without_heads(task, replace(by, missed=replace(by.missed, over=over)), n_steps=1)[2]
-    expected = scores_without(task, [Without(frozenset({(2, 3), (3, 1)}))]).loss[0]
-    np.testing.assert_allclose(loss.over[loss.names.index("harmful heads"), 0, 0], expected, rtol=1e-6)
