@@ -29,7 +29,7 @@ from bertology.measures.metrics import count_answers
 from bertology.measures.sums import Integers
 from bertology.probing import GeometryCounts
 
-_OF_ITEMS = "one label", "one number", "a label of each word", "answers in a text"
+_OF_ITEMS = "one label of a text", "one number of a text", "a label of each word", "answers in a text"
 _FORMS = dict(zip(("labels", "numbers", "tags", "answers"), _OF_ITEMS, strict=True))
 _KINDS: dict[HeadKind | None, _items.Kind] = {"sentence": "labels", "words": "tags", "answers": "answers"}
 

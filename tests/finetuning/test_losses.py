@@ -251,8 +251,13 @@ def test_what_cannot_be_asked(tmp_path: Path, tiny_bert: Path) -> None:
     texts, words = (sentences_of(task, drawn(task)) for task in ("sentence_label:label", "word_label:tag"))
     other = load_corpus({"test": [("the dogs", "perhaps")]})["test"]
     for encoder, task, asked, said in (
-        (labels, "word_label:tag", words, "its head is for one label, task word_label:tag for a label of each word"),
-        (numbers, "sentence_label:label", texts, "its head is for one number, task sentence_label:label for one label"),
+        (
+            labels,
+            "word_label:tag",
+            words,
+            "its head is for one label of a text, task word_label:tag for a label of each word",
+        ),
+        (numbers, "sentence_label:label", texts, "its head is for one number of a text, task sentence_label:label"),
         (labels, "sentence_label:label", other, "label 'perhaps' of the texts is none of those that .* knows, no, yes"),
         (plain, "sentence_label:label", texts, "it has no head for a task that is known: give one tuned for one label"),
     ):
