@@ -55,8 +55,9 @@ def _known(source: ModelSource, *, trust_remote_code: bool) -> _items.TuningTask
     else:
         config = load_config(source, trust_remote_code)
         names = config.architectures or []
-    kind = _KINDS.get(task_head(names))
-    if kind is None or getattr(config, "problem_type", None) == "multi_label_classification":
+    kind, problem = _KINDS.get(task_head(names)), getattr(config, "problem_type", None)
+    is_several = problem == "multi_label_classification" or (problem == "regression" and config.num_labels > 1)
+    if kind is None or is_several:
         forms = ", ".join(_OF_ITEMS)
         raise ModelError(f"model {source.name}: it has no head for a task that is known: give one tuned for {forms}")
     if kind == "labels" and config.num_labels == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -263,6 +264,10 @@ def test_what_cannot_be_asked(tmp_path: Path, tiny_bert: Path) -> None:
     ):
         with pytest.raises(ModelError, match=said):
             HeadTask(encoder, task, asked)
+    config = json.loads((folders[0] / "config.json").read_text())
+    (folders[0] / "config.json").write_text(json.dumps(config | {"problem_type": "multi_label_classification"}))
+    with pytest.raises(ModelError, match="it has no head for a task that is known"):
+        HeadTask(load_encoder(str(folders[0]), device="cpu"), "sentence_label:label", texts)
     with pytest.raises(ModelError, match="on_long skip is not for a task of a fine-tuned model"):
         HeadTask(labels, "sentence_label:label", texts, on_long="skip")
     for name in ("head_importance:perhaps", "head_importance:one_head:perhaps", "head_importance:minimal_pairs"):
