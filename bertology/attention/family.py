@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, ReadText
+from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, Measured, ReadText
 from bertology.encoders import ModelShape
 from bertology.families.contract import (
     CellGrid,
@@ -52,13 +52,19 @@ class _Heads(SumsFamily):
             return own_readout(probe, asked, "gates.v1", about="what a model loses without its heads")
         return own_readout(probe, asked, "attention.v1", about="attention maps")
 
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        if isinstance(probe, GateProbe):
+            with named_task(probe):
+                probe.check(pair)
+
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer that has heads; with gates also the whole model, as ever more of its heads are off."""
         asked = pair.layers if config.layers is None else parse_layers(config.layers, pair.shape.n_layers)
         layers = layers_with_heads(pair, asked)
         columns = (*layers, None) if isinstance(probe, GateProbe) else layers
-        sharing = pair.sharing if isinstance(probe, AttentionProbe) else {}
-        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **sharing})
+        own: Mapping[str, str] = pair.sharing if isinstance(probe, AttentionProbe) else {}
+        own = probe.model_identity(pair.source) if isinstance(probe, GateProbe) else own
+        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **own})
 
     def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """Words that the model cannot read, and the windows of the others: no head sees across two windows."""
@@ -101,18 +107,25 @@ class _Heads(SumsFamily):
         """Measure what the model loses without its heads."""
         probe = self.configured(cells.probe, cells.config)
         assert isinstance(probe, GateProbe)
-        watch, sentences, on_long = Stopwatch(), job.pair.splits.test, job.pair.request.on_long
+        watch, splits, on_long = Stopwatch(), job.pair.splits, job.pair.request.on_long
         how: dict[str, Any] = {"layers": _layers(cells), "on_long": on_long, "progress": job.progress}
-        if "dev" in probe.reads:
-            how["dev"] = job.pair.splits.dev if len(job.pair.splits.dev) else sentences
-        found = probe.measure(job.get_encoder(), sentences, **how)
+        if "dev" in probe.reads and len(splits.dev):
+            how["dev"] = splits.dev
+        found = probe.measure(job.get_encoder(), splits.test, **how)
+        if not isinstance(found, Measured):
+            by_split = found if isinstance(found, Mapping) else {"test": found}
+            found = Measured(by_split, GeometryCounts(splits.test.n_words))
+        params: dict[str, Any] = {"notes": found.notes} if found.notes else {}
+        if len(found.ratios) > 1 and any(one.unit == "head" for one in found.ratios["test"]):
+            params["chosen_on"] = splits.chosen_on
         write_sums(
             cells,
             job,
-            found if isinstance(found, Mapping) else {"test": found},
-            GeometryCounts(sentences.n_words),
-            n_clusters=len(sentences),
+            {splits.chosen_on if name == "dev" else name: ratios for name, ratios in found.ratios.items()},
+            found.counts,
+            n_clusters=len(splits.test),
             provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
+            params=params,
             aligned=job.pair.alignment_counts(leaves_out=False),
         )
 

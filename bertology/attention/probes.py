@@ -12,14 +12,15 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.probing import Probe
+from bertology.probing import GeometryCounts, Probe
 from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.activations.progress import Progress
     from bertology.attention.arcs.questions import Arcs
     from bertology.attention.maps import MakeStatistic
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, ModelSource
+    from bertology.families.model_corpus import ModelCorpus
     from bertology.measures.sums import HeadRatios
 
 
@@ -118,6 +119,14 @@ class ArcProbe(BestHeadProbe):
         return [arcs.baseline(name, text.sentences, chosen_on=chosen, **how) for arcs, chosen in pairs]
 
 
+class Measured(NamedTuple):
+    """Ratios by the name of the split, counts of the items of test, and subject and text of notes under tables."""
+
+    ratios: Mapping[str, Sequence[HeadRatios]]
+    counts: GeometryCounts
+    notes: Sequence[tuple[str, str]] = ()
+
+
 class GateProbe(HeadProbe):
     """A question about what a model loses without a head, measured by closing gates.
 
@@ -130,10 +139,10 @@ class GateProbe(HeadProbe):
     @abstractmethod
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[HeadRatios] | Mapping[str, Sequence[HeadRatios]]:
+    ) -> Sequence[HeadRatios] | Mapping[str, Sequence[HeadRatios]] | Measured:
         """Effects of the heads of ``layers`` (numbered from 1) on the model's predictions.
 
-        A probe whose :attr:`reads` have ``dev`` takes these sentences as one more keyword, ``dev``.
+        A probe whose :attr:`reads` have ``dev`` takes these sentences, if there are any, as one more keyword, ``dev``.
 
         Returns:
             Ratios for each head and, if the probe measures them, for whole layers or for the model with a growing
@@ -143,3 +152,10 @@ class GateProbe(HeadProbe):
             ModelError: the model has no head or gate that the measurement needs.
             CorpusError: the sentences have no item to measure on.
         """
+
+    def check(self, pair: ModelCorpus) -> None:
+        """Raise what would keep the task from being measured, as far as it is known without the model's weights."""
+
+    def model_identity(self, source: ModelSource) -> Mapping[str, str]:
+        """The content of a model's files that decides the numbers and is not in its fingerprint."""
+        return {}

@@ -127,6 +127,11 @@ class MaskedBatch:
     gold: Tensor  # [place] the vocabulary number that was masked
 
     @property
+    def texts(self) -> NDArray[np.int64]:
+        """``[window]`` the text that each is of, here its own."""
+        return np.arange(len(self.windows))
+
+    @property
     def distinct(self) -> Tensor:
         """Indices of the distinct masked subwords: several masked words may share one."""
         return torch.from_numpy(np.unique(self.positions.numpy(), axis=0, return_index=True)[1])

@@ -556,7 +556,7 @@ def predictions(
             for of_variant, variant in zip(found, variants, strict=True):
                 with variant():
                     output = output_of(model, batch)
-                for item, text, score in _read(task, items, rows, output):
+                for item, text, score in read_output(task, items, rows, output):
                     if item not in of_variant or score > of_variant[item][1]:
                         of_variant[item] = text, score
     model.train(was_training)
@@ -568,7 +568,8 @@ def predictions(
     return tables
 
 
-def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
+def read_output(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
+    """Item, prediction and score of each prediction in the output of a model for some inputs."""
     if task.kind == "answers":
         ends = [output[f"{end}_logits"] for end in ("start", "end") if "logits" not in output]
         logits = torch.stack(ends, -1) if ends else output["logits"]

@@ -689,7 +689,7 @@ Unit = Literal["fraction", "correlation", "number", "counted"]
 """Fractions stand in percent; correlations and ranks, bounded by ±1, with three decimals; what is counted in bits or
 words with two decimals, small values with three."""
 _DECIMALS: Mapping[Unit, int] = {"fraction": 1, "correlation": 3, "number": 1, "counted": 2}
-_COUNTED = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters")
+_COUNTED = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters", "squared_error")
 """Endings of metrics that are counted in a unit."""
 Part = Literal["", "null", "reference", "change"]
 """Subjects of a metric of two models: the model, words in random order, the reference, or the difference of both."""

@@ -316,7 +316,8 @@ class Results(Tables):
         rows = views.named(self.rows, short_names([row.model for row in self.rows]))
         tables = views.layer_tables(rows, self.comparisons, metric=metric)
         pipelines = views.pipeline_tables(rows, tables)
-        heads, steps, wholes = views.head_tables(rows), views.step_tables(rows), views.whole_tables(rows)
+        heads, (steps, sets) = views.head_tables(rows), views.step_tables(rows)
+        wholes = (*sets, *views.whole_tables(rows))
         best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")

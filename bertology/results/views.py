@@ -727,22 +727,25 @@ def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[
     return sorted(heads, key=lambda row: (chosen_by.get(row.head, np.inf), head_place(str(row.head))))
 
 
-def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
+def step_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
     """The whole model step by step, such as with more and more heads off in some orders, or without each of its layers.
 
     There is a table for each task, model and metric. A step's name ends in how far it goes; before it stands the order:
-    ``random 10 %``.
+    ``random 10 %``. Other sets of heads that are off next to steps have tables of their own, which come second.
     """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
         of_steps = row.readout in ATTENTION and row.head is None and row.model is not None
         if of_steps and row.group is not None and row.value is not None:
             of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
-    tables = []
+    tables, sets = [], list[ResultRow]()
     for same in of_table.values():
+        if in_steps := [row for row in same if row.layer is None and _STEP.fullmatch(str(row.group))]:
+            sets += [row for row in same if not _STEP.fullmatch(str(row.group))]
+            same = in_steps
         about, steps = same[0], defaultdict[str, dict[str, Score]](dict)
         for row in same:
-            match = re.fullmatch(r"(.*?)(\d+ %.*)", str(row.group)) if row.layer is None else None
+            match = _STEP.fullmatch(str(row.group)) if row.layer is None else None
             order, step = match.groups() if match else ("", str(row.group))
             order, step = (order.strip(), step) if row.layer is None else (step, f"layer {row.layer}")
             steps[step][order] = row.score
@@ -753,7 +756,21 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
         headers = [order or metric_title(about.metric) for order in orders]
         notes = (*data_notes(about), Note(INTERVAL, _OVER_TEST))
         tables.append(Table.of(title, headers, lines, notes, metric=about.metric, about=about, corner="Step"))
-    return tuple(sorted(tables, key=lambda of: (of.task, of.row.layer is not None, not of.row.main_metric, of.metric)))
+    tables.sort(key=lambda of: (of.task, of.row.layer is not None, not of.row.main_metric, of.metric))
+    return tuple(tables), tuple(map(_set_table, grouped(sets, "task", "corpus", "model", "reading").values()))
+
+
+_STEP = re.compile(r"(.*?)(\d+ %.*)")
+
+
+def _set_table(rows: Sequence[ResultRow]) -> Table:
+    """The model with some sets of heads off, by metrics."""
+    about, metrics = rows[0], list(dict.fromkeys(row.metric for row in rows))
+    scores = {(str(row.group), row.metric): row.score for row in rows}
+    lines = {group: [scores.get((group, metric)) for metric in metrics] for group, _ in scores}
+    notes = (*data_notes(about), *(Note(*note) for note in about.param("notes", ())), Note(INTERVAL, _OVER_TEST))
+    headers, title = [metric_title(metric) + unit(metric) for metric in metrics], f"{about.task} · sets of heads off"
+    return Table.of(title, headers, lines, notes, metric=metrics, about=about, corner="Off")
 
 
 def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:

@@ -22,27 +22,28 @@ def own(tiny_bert):
 def test_all_that_is_measured(own):
     sentences = load_corpus()["test"][:12]
     probe = PROBE.with_settings({"order_seeds": [5]})
-    found = probe.measure(own, sentences, layers=[2, 3], on_long="window", progress=silent)
+    found = probe.measure(own, sentences, layers=[2, 3], on_long="window", progress=silent).ratios["test"]
     of_heads = [one for one in found if one.unit == "head"]
     metrics = [metric for one in of_heads for metric in ([one.metric] if one.metric else one.names)]
     metrics += [one.metric for one in found if one.unit == "model"]
-    assert metrics == [metric.name for metric in PROBE.scores if metric.name not in {"loss_bits", "accuracy"}] + [
+    assert list(dict.fromkeys(metrics)) == [
+        metric.name for metric in PROBE.scores if metric.name not in {"loss_bits", "accuracy"}
+    ] + [
         "loss_bits",
         "accuracy",
-        "delta_loss_bits",
-        "delta_accuracy",
     ]
     curve = next(one for one in found if one.metric == "loss_bits")
     deltas = [one for one in found if one.metric == "delta_loss_bits"]
     assert [(one.unit, one.names, one.layers) for one in deltas] == [
-        ("head", ("off", "uniform"), (2, 3)),
+        ("head", ("off",), (1, 2, 3)),
+        ("head", ("uniform",), (2, 3)),
         ("layer", ("all off", "all but one off"), (2, 3)),
         ("model", curve.names, ()),
     ]
     whole = masked_lm_loss(own, sentences)
     with own.gated_heads({(3, 2): 0.0}):
         without = masked_lm_loss(own, sentences)
-    assert deltas[0].of("off")[1, 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
+    assert deltas[0].of("off")[2, 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
     assert curve.of("random 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
 
 
@@ -59,7 +60,7 @@ def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):
 
 def test_a_layer_keeps_the_head_that_is_best_on_dev(own):
     dev, test = (load_corpus()[split][:40] for split in ("dev", "test"))
-    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev)
+    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev).ratios
     whole = masked_lm_loss(own, dev).bits
     alone = {}
     for layer in (1, 3):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords
+from bertology.attention.importance import Choice, MaskedWords, head_importance, single_heads
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.pocket import load_corpus as load_pocket
@@ -34,6 +34,11 @@ def sentences() -> Sentences:
 @pytest.fixture
 def task(own: Encoder, sentences: Sentences) -> MaskedWords:
     return MaskedWords(own, sentences, share=0.3, seed=2)
+
+
+@pytest.fixture
+def by(task: MaskedWords) -> Choice:
+    return Choice(head_importance(task), single_heads(task)[0])
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +78,7 @@ def total_loss() -> Callable[[MaskedWords], float]:
         total = 0.0
         for batch in task.batches:
             answers = task.ask(task.encoder, batch)
-            nats, rows = answers.nats.double(), answers.rows
+            nats, rows = answers.loss.double(), answers.texts
             total += sum(float(nats[rows == row].mean()) for row in set(rows.tolist()))
         return total / float(torch.tensor(2.0).log())
 

@@ -32,5 +32,5 @@ def test_equals_finite_differences_text_by_text(own: Encoder, task: MaskedWords)
 def text_losses(own: Encoder, task: MaskedWords, batch: MaskedBatch, layer: int, head: int, gate: float) -> Any:
     with own.gated_heads({(layer, head): gate}):
         answers = task.ask(own, batch)
-    nats, rows = answers.nats.double().numpy(), answers.rows.numpy()
+    nats, rows = answers.loss.double().numpy(), answers.texts.numpy()
     return np.array([nats[rows == row].mean() for row in range(len(batch.ids))]) / np.log(2)

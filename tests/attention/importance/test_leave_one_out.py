@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords, Without, head_importance, scores_without, without_heads
+from bertology.attention.importance import Choice, MaskedWords, Without, scores_without, single_heads, without_heads
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import ModelError
@@ -24,7 +24,7 @@ def by_hand(own: Encoder, sentences: Sentences, gates: dict[tuple[int, int], flo
 
 
 def test_equals_whole_passes_with_gates(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    loss, score = without_heads(task, head_importance(task), n_steps=1, seeds=(0,))[:2]
+    loss, score = single_heads(task)
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
     for layer, head in itertools.product((1, 2, 3), (1, 2, 3, 4)):
         without = by_hand(own, sentences, {(layer, head): 0.0}, share=0.3, seed=2)
@@ -48,13 +48,13 @@ def test_uniform_attention_equals_other_maps(own: Encoder, task: MaskedWords, ch
         return maps
 
     assert any(batch.mask is not None for batch in task.batches)
-    loss, *_ = without_heads(task, head_importance(task), ways=("uniform",), n_steps=1, seeds=(0,))
+    loss, _ = single_heads(task, ways=("uniform",))
     expected = np.zeros(task.n_clusters)
     with changed_maps(own, flatten):
         for batch in task.batches:
             answers = task.ask(own, batch)
-            np.add.at(expected, task.clusters(batch)[answers.rows], answers.nats.double().numpy() / np.log(2))
-    whole = scores_without(task, [Without()]).bits[0]
+            np.add.at(expected, task.clusters(batch)[answers.texts], answers.loss.double().numpy() / np.log(2))
+    whole = scores_without(task, [Without()]).loss[0]
     np.testing.assert_allclose(loss.over[0, 1, 1], expected - whole, rtol=1e-4, atol=1e-4)
     assert np.abs(expected - whole).max() > 1e-2
 
@@ -62,12 +62,11 @@ def test_uniform_attention_equals_other_maps(own: Encoder, task: MaskedWords, ch
 def test_uniform_attention_where_values_are_not_known(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     task = MaskedWords(encoder("modernbert"), sentences[:3])
     with pytest.raises(ModelError, match="site values: not known of modernbert models, only of albert"):
-        without_heads(task, head_importance(task), ways=("uniform",), n_steps=1, seeds=(0,))
+        single_heads(task, ways=("uniform",))
 
 
-def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    found = head_importance(task)
-    importance, (loss, score) = found.of("importance"), without_heads(task, found, n_steps=1, seeds=(0,))[2:4]
+def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences, task: MaskedWords, by: Choice) -> None:
+    importance, (loss, score) = by.importance.of("importance"), without_heads(task, by, n_steps=1, seeds=(0,))[:2]
     assert loss.unit == "layer"
     assert loss.over.shape == (2, 3, 1, 24)
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
@@ -80,11 +79,11 @@ def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences,
             assert score.of(name)[layer - 1, 0] == pytest.approx(without.accuracy - whole.accuracy, abs=1e-9)
 
 
-def test_what_cannot_be_asked(task: MaskedWords) -> None:
+def test_what_cannot_be_asked(task: MaskedWords, by: Choice) -> None:
     with pytest.raises(ModelError, match=r"layers are 1…3"):
-        without_heads(task, head_importance(task), layers=[0])
+        without_heads(task, by, layers=[0])
     with pytest.raises(ModelError, match="0 random orders: give at least"):
-        without_heads(task, head_importance(task), seeds=())
+        without_heads(task, by, seeds=())
 
 
 def test_a_model_without_a_head_for_a_task_is_refused(tiny_bert: Path) -> None:
