@@ -203,13 +203,7 @@ class PatchingMap(PageAndFigure):
         """Name of the score."""
         if self.source == "noise" and self.targets[0].kind == "word":
             return "probability of the object"
-        first, *others = targets = list(dict.fromkeys(self.targets))
-        if not others:
-            return first.of(first.good, first.bad)
-        kinds = {target.kind: "" for target in targets}
-        what = "word" if first.kind == "word" else "label" if first.kind == "probe" else next(iter(kinds))
-        unlike = replace(first, word=0)
-        return unlike.of(f"the first {what}", f"the second {what}") if first.bad else unlike.of("", "")
+        return name_of_score(self.targets)
 
     def plot(self) -> ShownFigure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
@@ -279,6 +273,16 @@ class PatchingMap(PageAndFigure):
             "rows": [layer_label(layer) for layer in reversed(self.layers)],
             "cells": cells,
         }
+
+
+def name_of_score(targets: Sequence[Target]) -> str:
+    """Name of the score of texts with these targets, all of one kind."""
+    first, *others = dict.fromkeys(targets)
+    if not others:
+        return first.of(first.good, first.bad)
+    what = "word" if first.kind == "word" else "label" if first.kind == "probe" else first.kind
+    unlike = replace(first, word=0)
+    return unlike.of(f"the first {what}", f"the second {what}") if first.bad else unlike.of("", "")
 
 
 def place_states(
@@ -396,7 +400,7 @@ class Passes:
         """
         encoder, (start, end) = self._encoder, (self._states[0], self._of_start)
         total: dict[int, Tensor] = {}
-        for share in [0.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]:
+        for share in path_shares(steps):
             kept: dict[int, Tensor] = {}
 
             def keep(layer: int, values: Tensor, kept: dict[int, Tensor] = kept) -> Tensor:
@@ -426,6 +430,23 @@ def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> A
     """Changes of what an encoder computes, in passes inside the context."""
     body, blocks = encoder.model.body, encoder.model.blocks
     return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
+
+
+def path_shares(steps: int) -> list[float]:
+    """Points of the path from a text (0) to the other (1): the text itself, or the middle of each of several steps."""
+    if steps < 1:
+        raise ClozeError(f"{steps} steps: give one or more")
+    return [0.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]
+
+
+def checked_pairs(pairs: PatchPair | Sequence[PatchPair]) -> list[PatchPair]:
+    """One or several pairs as a list; a :class:`ClozeError` where there is none, or their scores are of two kinds."""
+    asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
+    if not asked:
+        raise ClozeError("no pair: give at least one")
+    if len({(pair.target.kind, bool(pair.asked.bad)) for pair in asked}) > 1:
+        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
+    return asked
 
 
 def patch(
@@ -469,7 +490,7 @@ def patch(
             family.
         NameNotFoundError: no such site, direction or source.
     """
-    asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
+    asked = checked_pairs(pairs)
     for what, name, known in (
         ("site of an intervention", site, SITES),
         ("direction of patching", direction, get_args(Direction)),
@@ -479,12 +500,7 @@ def patch(
         check_name(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
-    if not asked:
-        raise ClozeError("no pair: give at least one")
-    if steps < 1:
-        raise ClozeError(f"{steps} steps: give one or more")
-    if len({(pair.target.kind, bool(pair.asked.bad)) for pair in asked}) > 1:
-        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
+    path_shares(steps)  # refuses fewer than one
     chosen = _layers(encoder, site, layers)
     check_changes(encoder, chosen, site, verb="patch")
     kept, reasons = fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
