@@ -269,7 +269,14 @@ class Circuit:
             share, color = abs(score) / abs(drawn["score"].iloc[0]), BLUE if score >= 0 else VERMILION
             (x, y), (end, top) = ends = where[source], where[target]
             bend = 0.25 if x == end and top - y > 2 else 0.05  # around the nodes between
-            style = {"arrowstyle": "-|>", "mutation_scale": 5 + 5 * share, "shrinkA": 16, "shrinkB": 16, "color": color}
+            gap = 10 if x == end else 16
+            style = {
+                "arrowstyle": "-|>",
+                "mutation_scale": 5 + 5 * share,
+                "shrinkA": gap,
+                "shrinkB": gap,
+                "color": color,
+            }
             style |= {"connectionstyle": f"arc3,rad={bend}", "linewidth": 0.4 + 3.6 * share, "zorder": 1 + share}
             ax.add_patch(FancyArrowPatch(*ends, alpha=0.35 + 0.6 * share, **style))
         box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": TEXT, "linewidth": 0.6}
@@ -402,13 +409,13 @@ def _curve(
         areas = np.stack([by_draw @ weights, np.abs(1 - by_draw) @ weights], axis=-1)
         return np.concatenate([by_draw, areas], axis=-1).mean(axis=1)
 
-    n_kept = [int(size * n_edges) for size in SIZES]
-    names = [*(("faithfulness", size, n) for size, n in zip(SIZES, n_kept, strict=True)), ("CPR",), ("CMD",)]
-    of_lines = pd.DataFrame(names, columns=["measure", "size", "n_edges"]).astype({"n_edges": "Int64"})
+    sizes, kept = [*SIZES, None, None], [*(int(size * n_edges) for size in SIZES), None, None]
+    of_lines = pd.DataFrame({"measure": [*["faithfulness"] * len(SIZES), "CPR", "CMD"], "size": sizes})
+    of_lines["n_edges"] = pd.array(kept, dtype="Int64")
     lost, frames = intervals.sums_over_clusters((scores - others)[None], clusters), []
     for (name, by), found in reached.items():
-        kept = intervals.sums_over_clusters((found - others).reshape(-1, len(clusters)), clusters)
-        one = intervals.bootstrap_ratio(kept, lost, metric="faithfulness")
+        above = intervals.sums_over_clusters((found - others).reshape(-1, len(clusters)), clusters)
+        one = intervals.bootstrap_ratio(above, lost, metric="faithfulness")
         parts = measured(one.values[None])[0], measured(one.replicates), measured(one.jackknife)
         one = intervals.summarised(one.metric, *parts, level=one.level, seed=one.seed, bounds="none")
         columns = {"value": one.values, "ci_low": one.ci_low, "ci_high": one.ci_high}
