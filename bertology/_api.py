@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
@@ -36,7 +36,6 @@ from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
     from bertology.causal import Attributions, Circuit, PatchingMap, PatchPair, Target
-    from bertology.causal.circuits import Ranking
     from bertology.encoders import Encoder
     from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
@@ -437,8 +436,7 @@ def circuit(
     """Find the edges between heads by which a text makes a prediction that another text does not.
 
     >>> from bertology import circuit
-    >>> texts = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
-    >>> circuit(*texts, candidates="are,is").save("circuit.svg")  # doctest: +SKIP
+    >>> circuit("The dogs [MASK].", "The dog [MASK].", candidates="run,runs").save("circuit.svg")  # doctest: +SKIP
 
     For many pairs, with intervals, there is :func:`bertology.causal.circuit`, which says what is returned. Arguments
     that are not described here, and errors, are those of :func:`patch`.
@@ -449,7 +447,7 @@ def circuit(
     """
     from bertology.causal import circuit as circuit_of_pairs
 
-    encoder, chosen = _opened(model, loading), cast("list[Ranking]", parse_names(rankings))
+    encoder, chosen = _opened(model, loading), parse_names(rankings)
     asked = _target(encoder, candidates, target, probe)
     pair = _patch_pair(text, other, asked, second, other_second, language=language, split_at_spaces=split_at_spaces)
     return circuit_of_pairs(encoder, pair, steps=steps, rankings=chosen)

@@ -1,18 +1,18 @@
 """Circuits: the edges between heads and feed-forward parts that a prediction rests on, and how well they make it alone.
 
-:func:`circuit` scores edges and runs the model on the strongest ones alone. ``_Runs``, to be read first, holds passes
-over texts and their other texts: scores of edges to first order, and the score of a set of edges.
+:func:`circuit` scores edges and runs the model on the strongest ones alone, by the passes of ``_Runs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -22,24 +22,20 @@ from bertology._names import check_name, decimals, signed
 from bertology.causal.patching import check_changes, checked_pairs, intervening_in, name_of_score, path_shares
 from bertology.causal.targets import Decision, PatchPair, Target, batches, fitting_pairs, ids_of
 from bertology.encoders.interventions import Intervention
-from bertology.errors import ClozeError, ModelError, quoted
+from bertology.errors import ClozeError, ModelError
 from bertology.measures import intervals
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
     from bertology._figures import ShownFigure
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Ranking = Literal["eap_ig", "eap", "exact", "random"]
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the edges that circuits hold (Mueller et al. 2025)."""
 _RANDOM_ORDERS = 5
-_MOST_LINES = 12
 _LABELS = {"eap_ig": "EAP-IG", "eap": "EAP", "exact": "exact", "random": "random"}
 
 
@@ -64,12 +60,6 @@ class Graph:
         """The nodes of a place; those below are what they read from."""
         return slice(*np.searchsorted(self.places, [place, place + 1]).tolist())
 
-    def kept(self, edges: Integers) -> Tensor:
-        """``[source, node]`` which edges a circuit has, by their numbers."""
-        has = torch.zeros(len(self.places) - 1, len(self.places), dtype=torch.bool)
-        has[tuple(torch.from_numpy(self.edges[edges].T))] = True
-        return has
-
 
 class _Runs:
     """Passes of the model's own forward over texts and their other texts, in which nodes read values of either."""
@@ -78,10 +68,9 @@ class _Runs:
         self._decision, self._ids, self._graph = decision, texts, graph
         self._of_text, self.scores = self._recorded(texts)
         self._of_other, self.other_scores = self._recorded(others)
-        encoder, nothing = decision.encoder, self.circuit_scores(graph.kept(np.zeros(0, dtype=np.int64)))
-        tolerance = torch.finfo(self._of_text[0].dtype).eps ** 0.5
+        nothing, tolerance = self.circuit_scores(()), torch.finfo(self._of_text[0].dtype).eps ** 0.5
         if not torch.allclose(nothing, self.other_scores, rtol=tolerance, atol=tolerance):
-            raise ModelError(f"{encoder.family} models write to the residual stream elsewhere: give one like BERT")
+            raise ModelError(f"a {decision.encoder.family} model has other edges, which are not known: give a BERT")
 
     def _changing(self, change: Callable[[int, Tensor], Tensor]) -> AbstractContextManager[None]:
         """Context in which each place has the values ``change(place, values)``, both ``[row, piece, dim]``."""
@@ -110,7 +99,7 @@ class _Runs:
     def _by_node(self, place: int, values: Tensor) -> Tensor:
         """``[..., node, dim]`` of the values of a place."""
         nodes = self._graph.nodes(place)
-        return values.unflatten(-1, (nodes.stop - nodes.start, -1))
+        return torch.unflatten(values, -1, (nodes.stop - nodes.start, -1))
 
     def edge_changes(self, *, steps: int) -> Tensor:
         """``[edge, row]`` first-order estimates of how much the score changes by exchanging each edge.
@@ -146,13 +135,15 @@ class _Runs:
         self._decision.encoder.check_finite("gradients of the score", {graph.n_layers: found})
         return found[tuple(torch.from_numpy(graph.edges.T[::-1].copy()))]
 
-    def circuit_scores(self, kept: Tensor) -> Tensor:
-        """``[row]`` scores with the edges ``kept [source, node]`` alone; all others carry values of the other text.
+    def circuit_scores(self, edges: Sequence[int] | Integers) -> Tensor:
+        """``[row]`` scores with these edges, by number; all others carry values of the other text.
 
         Each node has a residual stream of its own, a row of the batch, to which each source adds either the value that
         it computes in its own row or that of the other text; nodes that read the same values share a row.
         """
         graph, of_other, n_rows = self._graph, self._of_other, len(self._ids)
+        kept = torch.zeros(len(graph.places) - 1, len(graph.places), dtype=torch.bool)  # [source, node]
+        kept[tuple(torch.from_numpy(graph.edges[list(edges)].T))] = True
         streams: list[int] = []  # of each stream the highest node that reads it
         stream = [0] * len(graph.places)
         for node in range(len(graph.places) - 1, 0, -1):
@@ -162,8 +153,8 @@ class _Runs:
             streams += [] if alike else [node]
 
         def mixed(place: int, values: Tensor) -> Tensor:
-            nodes, computed = graph.nodes(place), self._by_node(place, values).unflatten(0, (len(streams), n_rows))
-            own = [computed[row, ..., n, :] for n, row in enumerate(stream[nodes])]
+            nodes, by_stream = graph.nodes(place), torch.unflatten(values, 0, (len(streams), n_rows))
+            own = [self._by_node(place, by_stream[row])[..., n, :] for n, row in enumerate(stream[nodes])]
             is_own = kept[nodes][:, streams].T.to(values.device)[:, None, None, :, None]
             chosen = torch.where(is_own, torch.stack(own, -2), self._by_node(place, of_other[place]))
             return chosen.flatten(-2).flatten(0, 1)  # of [stream, row, piece, node, dim]
@@ -175,8 +166,7 @@ class _Runs:
     def exact_changes(self) -> Tensor:
         """``[edge, row]`` changes of the score by exchanging each edge alone, a pass for each."""
         every = np.arange(len(self._graph.edges))
-        kept = (self._graph.kept(np.delete(every, edge)) for edge in every)
-        return torch.stack([self.circuit_scores(one) - self.scores for one in kept])
+        return torch.stack([self.circuit_scores(np.delete(every, edge)) - self.scores for edge in every])
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +180,10 @@ class Circuit:
     changes: Floats
     """``[edge, pair]`` change of the score by exchanging each edge of ``graph.edges``, to first order or exact."""
     scores: Floats
-    """``[pair]`` score of the text."""
-    other_scores: Floats
-    """``[pair]`` score of the other text."""
+    """``[2, pair]`` scores of the text and of the other text."""
     curve: pd.DataFrame
-    """A line for each ``ranking``, order (``by`` score or |score|) and ``measure``, with ``value``, ``ci_low`` and
-    ``ci_high``: ``faithfulness`` at each ``size`` (share of the edges, ``n_edges``), ``CPR`` and ``CMD``."""
+    """``value``, ``ci_low`` and ``ci_high`` by ``ranking``, order (``by`` score or |score|) and ``measure``:
+    ``faithfulness`` at each ``size`` (share of the edges), ``CPR`` and ``CMD``."""
     targets: tuple[Target, ...]
     """``[pair]`` the target with all its names."""
     clusters: tuple[str, ...]
@@ -220,9 +208,7 @@ class Circuit:
         The score is how much the prediction loses by exchanging the edge ÷ how much the whole other text takes away,
         both summed over pairs. Intervals of 95 % are by bootstrap over clusters; NaN for fewer than two.
         """
-        import pandas as pd
-
-        lost = np.broadcast_to(self.scores - self.other_scores, self.changes.shape)
+        lost = np.broadcast_to(self.scores[0] - self.scores[1], self.changes.shape)
         low, high = intervals.intervals_over_clusters(-self.changes, lost, self.clusters)
         frame = pd.DataFrame(np.array(self.graph.names)[self.graph.edges], columns=["source", "target"])
         frame = frame.assign(score=-self.changes.sum(1) / lost.sum(1), ci_low=low, ci_high=high)
@@ -233,11 +219,12 @@ class Circuit:
         return self.edges
 
     def __str__(self) -> str:
-        edges = [[f"{a} → {b}", _written(values)] for a, b, *values in self.edges.head(_MOST_LINES).to_numpy()]
+        edges = [[f"{a} → {b}", _written(values)] for a, b, *values in self.edges.head(12).to_numpy()]
         rows = [f"{100 * size:g} %: {int(size * len(self.edges))}" for size in SIZES] + ["CPR", "CMD"]
         curve = [["size: edges", *rows]]
         for (name, by), one in self.curve.groupby(["ranking", "by"], sort=False):
-            curve.append([f"{_LABELS[name]} {by}", *map(_written, one[["value", "ci_low", "ci_high"]].to_numpy())])
+            cells = one[["value", "ci_low", "ci_high"]].to_numpy().tolist()
+            curve.append([f"{_LABELS[str(name)]} {by}", *map(_written, cells)])
         tables = in_columns([["edge", "score"], *edges]), in_columns(list(zip(*curve, strict=True)))
         return "\n\n".join(map("\n".join, [*tables, self.about]))
 
@@ -245,17 +232,15 @@ class Circuit:
     def about(self) -> list[str]:
         """Lines on what is scored, for how many pairs, and which edges the curve is of."""
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
-        text, other = (signed(float(one.mean())) for one in (self.scores, self.other_scores))
+        text, other = map(signed, self.scores.mean(axis=1))
         held = "of edges ranked by the other half of the pairs" if len(set(self.clusters)) > 1 else "on the same pairs"
         score = f"{name_of_score(self.targets)}: {text} in the text, {other} in the other text"
-        of = f"{self.model}, edges by {self.method}; pairs: {len(self.scores)}{left_out}"
+        of = f"{self.model}, edges by {self.method}; pairs: {len(self.clusters)}{left_out}"
         return [of, score, f"faithfulness, CPR and CMD: {held}"]
 
     def plot(self, *, most: int = 30) -> ShownFigure:
         """Draw the strongest edges, layers from the bottom up: their width is the size of the score, negative ones are
         orange."""
-        from matplotlib.patches import FancyArrowPatch
-
         from bertology._figures import BLUE, TEXT, VERMILION, new_figure, write_caption
 
         drawn, graph, where = self.edges.head(most), self.graph, dict[str, tuple[float, float]]()
@@ -266,19 +251,12 @@ class Circuit:
         figure = new_figure(max(4.5, 0.8 * (graph.n_heads + 1)), 0.55 * (height + 2))
         ax = figure.subplots()
         for source, target, score in drawn[["source", "target", "score"]].to_numpy()[::-1]:
-            share, color = abs(score) / abs(drawn["score"].iloc[0]), BLUE if score >= 0 else VERMILION
-            (x, y), (end, top) = ends = where[source], where[target]
-            bend = 0.25 if x == end and top - y > 2 else 0.05  # around the nodes between
-            gap = 10 if x == end else 16
-            style = {
-                "arrowstyle": "-|>",
-                "mutation_scale": 5 + 5 * share,
-                "shrinkA": gap,
-                "shrinkB": gap,
-                "color": color,
-            }
-            style |= {"connectionstyle": f"arc3,rad={bend}", "linewidth": 0.4 + 3.6 * share, "zorder": 1 + share}
-            ax.add_patch(FancyArrowPatch(*ends, alpha=0.35 + 0.6 * share, **style))
+            share, (x, y), (end, top) = abs(score) / abs(drawn["score"].iloc[0]), where[source], where[target]
+            gap, bend = 10 if x == end else 16, 0.25 if x == end and top - y > 2 else 0.05  # around the nodes between
+            arrow = {"arrowstyle": "-|>", "mutation_scale": 5 + 5 * share, "shrinkA": gap, "shrinkB": gap}
+            arrow |= {"connectionstyle": f"arc3,rad={bend}", "linewidth": 0.4 + 3.6 * share}
+            arrow |= {"color": BLUE if score >= 0 else VERMILION, "alpha": 0.35 + 0.6 * share}
+            ax.annotate("", (end, top), (x, y), arrowprops=arrow, zorder=1 + share)
         box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": TEXT, "linewidth": 0.6}
         for name in dict.fromkeys(["embeddings", "output", *drawn["source"], *drawn["target"]]):
             short = name.replace("feed-forward", "FF")
@@ -289,7 +267,7 @@ class Circuit:
         return figure
 
     def save(self, path: str | Path) -> Path:
-        """Write the graph as ``.svg``, ``.pdf`` or ``.png``; errors are those of :meth:`ShownFigure.save`."""
+        """Write the graph as ``.svg``, ``.pdf`` or ``.png``; a :class:`StoreError` where that cannot be done."""
         return self.plot().save(path)
 
     def _repr_png_(self) -> bytes:
@@ -306,7 +284,7 @@ def circuit(
     pairs: PatchPair | Sequence[PatchPair],
     *,
     steps: int = 5,
-    rankings: Sequence[Ranking] = ("eap_ig", "random"),
+    rankings: Sequence[str] = ("eap_ig", "random"),
     seed: int = 0,
 ) -> Circuit:
     """Find the edges between heads and feed-forward parts by which a text makes a prediction that another does not.
@@ -323,9 +301,9 @@ def circuit(
     empty circuit ∅ the other text. CPR and CMD are as in the evaluation code of the Mechanistic Interpretability
     Benchmark (Mueller et al. 2025): at each of :data:`SIZES` the first ⌊size · edges⌋ edges; CPR is ∫f of edges by
     signed score, CMD the area between f and 1 of edges by absolute score (issue 19 of its repository), by trapezoids
-    over the share of edges from 0.1 % on, so that f = 1 throughout has CPR 0.999. Edges that lead nowhere are not
-    pruned, which changes no score. With two or more clusters, circuits that are run on one half of them hold the
-    strongest edges of the other half; a single one is ranked and run on the same pairs: its curve is optimistic.
+    over the share of edges from 0.1 % on, so that f = 1 throughout has CPR 0.999. With two or more clusters, circuits
+    that are run on one half of them hold the strongest edges of the other half; with one they are run on the same pairs
+    that rank the edges, and the curve is optimistic.
 
     Args:
         encoder: a model with a head for the target, whose residual stream only heads and feed-forward parts write to.
@@ -338,11 +316,10 @@ def circuit(
     Raises:
         ClozeError: no pair fits the model, or the score of the texts is not higher than that of the others.
         ModelError: no head for the target, or the residual stream of the model has other writers.
-        NameNotFoundError: no such ranking.
     """
     asked = checked_pairs(pairs)
     for name in rankings:
-        check_name("ranking of edges", name, get_args(Ranking))
+        check_name("ranking of edges", name, _LABELS)
     if not rankings or rankings[0] == "random":
         raise ClozeError("rankings: the first one gives the scores of edges: eap_ig, eap or exact")
     check_changes(encoder, range(1, encoder.n_layers + 1), "head", verb="find circuits")
@@ -364,60 +341,50 @@ def circuit(
                 run = _Runs(Decision(encoder, some), ids_of(some, 0), ids_of(some, 1), graph)
                 yield fold, members[batch].tolist(), run
 
-    scores, others = np.zeros((2, len(ones)))
+    scores = np.zeros((2, len(ones)))
     changes = {name: np.zeros((1, len(graph.edges), len(ones))) for name in rankings}
     for _, numbers, run in runs():
-        scores[numbers], others[numbers] = run.scores, run.other_scores
+        scores[:, numbers] = np.stack([run.scores, run.other_scores])
         for name, into in changes.items():
             if name != "random":
                 n_steps = steps if name == "eap_ig" else 1
                 into[0, :, numbers] = (run.exact_changes() if name == "exact" else run.edge_changes(steps=n_steps)).T
-    if scores.sum() <= others.sum():
-        what = f"{quoted(asked[next(iter(fitting))].text)}: the score is not higher than in the other text"
-        raise ClozeError(f"{what} ({signed(scores.mean())} and {signed(others.mean())}): exchange the two")
-    reached, orders = dict[tuple[str, str], Floats](), dict[tuple[str, str], Integers]()
+    if scores[0].sum() <= scores[1].sum():
+        text, other = map(signed, scores.mean(axis=1))
+        raise ClozeError(f"the score of the text is {text}, of the other text {other}, not lower: exchange the two")
+    curves = list[pd.DataFrame]()
     for name, of_draws in changes.items():
         if name == "random":
             of_draws = random.standard_normal((_RANDOM_ORDERS, len(graph.edges), len(ones)))
         lost = -np.stack([of_draws[..., ranked].sum(-1) for ranked in folds[::-1]])  # [fold, draw, edge]
         for by, strength in [("score", lost), ("|score|", np.abs(lost))][: 1 + (name != "random")]:
-            orders[name, by] = np.argsort(-strength, axis=-1, kind="stable")
-            reached[name, by] = np.zeros((len(of_draws), len(SIZES), len(ones)))
-    for fold, numbers, run in runs():
-        for key, into in reached.items():
-            for draw, at in np.ndindex(*into.shape[:2]):
-                first = orders[key][fold, draw, : int(SIZES[at] * len(graph.edges))]
-                into[draw, at, numbers] = run.circuit_scores(graph.kept(first))
+            order, reached = np.argsort(-strength, kind="stable"), np.zeros((len(of_draws), len(SIZES), len(ones)))
+            for fold, numbers, run in runs():
+                for draw, at in np.ndindex(*reached.shape[:2]):
+                    first = order[fold, draw, : int(SIZES[at] * len(graph.edges))]
+                    reached[draw, at, numbers] = run.circuit_scores(first)
+            curves.append(_curve(reached, scores, clusters).assign(ranking=name, by=by))
+    title, curve = encoder.source.title, pd.concat(curves, ignore_index=True)
     method = _LABELS[rankings[0]] + (f", {steps} steps" if rankings[0] == "eap_ig" else "")
-    curve = _curve(reached, scores, others, clusters, len(graph.edges))
     targets, excluded = tuple(one.target for one in ones), tuple(sorted(reasons.items()))
-    title, effects = encoder.source.title, changes[rankings[0]][0]
-    return Circuit(title, graph, method, effects, scores, others, curve, targets, clusters, excluded)
+    return Circuit(title, graph, method, changes[rankings[0]][0], scores, curve, targets, clusters, excluded)
 
 
-def _curve(
-    reached: Mapping[tuple[str, str], Floats], scores: Floats, others: Floats, clusters: Sequence[str], n_edges: int
-) -> pd.DataFrame:
-    """The curve of a :class:`Circuit`, of ``[draw, size, pair]`` scores that circuits reached; means over draws."""
-    import pandas as pd
-
+def _curve(reached: Floats, scores: Floats, clusters: Sequence[str]) -> pd.DataFrame:
+    """Faithfulness, CPR and CMD of ``[draw, size, pair]`` scores that circuits reached, means over draws."""
     gaps = np.diff(SIZES, prepend=SIZES[0], append=SIZES[-1])
     weights = (gaps[:-1] + gaps[1:]) / 2  # of the trapezoids
 
     def measured(ratios: Floats) -> Floats:
         by_draw = ratios.reshape(len(ratios), -1, len(SIZES))
         areas = np.stack([by_draw @ weights, np.abs(1 - by_draw) @ weights], axis=-1)
-        return np.concatenate([by_draw, areas], axis=-1).mean(axis=1)
+        return np.asarray(np.concatenate([by_draw, areas], axis=-1).mean(axis=1))
 
-    sizes, kept = [*SIZES, None, None], [*(int(size * n_edges) for size in SIZES), None, None]
-    of_lines = pd.DataFrame({"measure": [*["faithfulness"] * len(SIZES), "CPR", "CMD"], "size": sizes})
-    of_lines["n_edges"] = pd.array(kept, dtype="Int64")
-    lost, frames = intervals.sums_over_clusters((scores - others)[None], clusters), []
-    for (name, by), found in reached.items():
-        above = intervals.sums_over_clusters((found - others).reshape(-1, len(clusters)), clusters)
-        one = intervals.bootstrap_ratio(above, lost, metric="faithfulness")
-        parts = measured(one.values[None])[0], measured(one.replicates), measured(one.jackknife)
-        one = intervals.summarised(one.metric, *parts, level=one.level, seed=one.seed, bounds="none")
-        columns = {"value": one.values, "ci_low": one.ci_low, "ci_high": one.ci_high}
-        frames.append(of_lines.assign(ranking=name, by=by, **columns))
-    return pd.concat(frames, ignore_index=True)
+    above, below = (reached - scores[1]).reshape(-1, len(clusters)), (scores[0] - scores[1])[None]
+    sums = (intervals.sums_over_clusters(one, clusters) for one in (above, below))
+    one = intervals.bootstrap_ratio(*sums, metric="faithfulness")
+    parts = measured(one.values[None])[0], measured(one.replicates), measured(one.jackknife)
+    one = intervals.summarised(one.metric, *parts, level=one.level, seed=one.seed, bounds="none")
+    frame = pd.DataFrame({"value": one.values, "ci_low": one.ci_low, "ci_high": one.ci_high})
+    measures = [*["faithfulness"] * len(SIZES), "CPR", "CMD"]
+    return frame.assign(measure=measures, size=[*SIZES, np.nan, np.nan])

@@ -386,8 +386,8 @@ def patch(
 
 @command(
     "how-to/patching",
-    'bertology circuit "The dogs [MASK]." --with "The dog [MASK]." --candidates run,runs',
-    'bertology circuit "A good film." --with "A bad film." -m tuned/seed-1 --out graph.svg',
+    'bertology circuit "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
+    'bertology circuit "A good film." --with "A bad film." -m tuned --out film.svg',
     settings="model dtype device revision trust_remote_code",
     of={
         "bertology._api:patch": "candidates target second other_second probe language split_at_spaces",
@@ -397,8 +397,8 @@ def patch(
 def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None = None, **settings: Any) -> None:
     """Find the edges between heads and feed-forward parts by which a text makes a prediction that another does not.
 
-    An edge has score 1 where exchanging what it carries takes away as much as the whole other text does (edge
-    attribution patching). The curve shows how much of the prediction the strongest edges make alone (faithfulness).
+    Scores are shares of what the whole other text takes away (edge attribution patching); the curve shows how much of
+    the prediction the strongest edges make alone (faithfulness).
 
     Args:
         with_: A text with the same number of words, some of which differ.
