@@ -35,7 +35,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the edges that circuits hold (Mueller et al. 2025)."""
-_RANDOM_ORDERS = 5
 _LABELS = {"eap_ig": "EAP-IG", "eap": "EAP", "exact": "exact", "random": "random"}
 
 
@@ -70,7 +69,8 @@ class _Runs:
         self._of_other, self.other_scores = self._recorded(others)
         nothing, tolerance = self.circuit_scores(()), torch.finfo(self._of_text[0].dtype).eps ** 0.5
         if not torch.allclose(nothing, self.other_scores, rtol=tolerance, atol=tolerance):
-            raise ModelError(f"a {decision.encoder.family} model has other edges, which are not known: give a BERT")
+            what = f"model {decision.encoder.name}: not only heads and feed-forward parts write to its residual stream"
+            raise ModelError(f"{what}: give one like BERT")
 
     def _changing(self, change: Callable[[int, Tensor], Tensor]) -> AbstractContextManager[None]:
         """Context in which each place has the values ``change(place, values)``, both ``[row, piece, dim]``."""
@@ -329,8 +329,7 @@ def circuit(
     if len(depths) > 1:
         raise ClozeError(f"probes of {len(depths)} layers: give pairs whose probe is of one layer")
     graph = Graph(depths.pop(), encoder.n_heads)
-    halves, of_pair = np.unique(clusters, return_inverse=True)
-    random = np.random.default_rng(seed)
+    random, (halves, of_pair) = np.random.default_rng(seed), np.unique(clusters, return_inverse=True)
     half = (random.permutation(len(halves)) % 2)[of_pair]
     folds = [np.flatnonzero(half == own) for own in range(min(2, len(halves)))]
 
@@ -355,7 +354,7 @@ def circuit(
     curves = list[pd.DataFrame]()
     for name, of_draws in changes.items():
         if name == "random":
-            of_draws = random.standard_normal((_RANDOM_ORDERS, len(graph.edges), len(ones)))
+            of_draws = random.standard_normal((5, len(graph.edges), len(ones)))
         lost = -np.stack([of_draws[..., ranked].sum(-1) for ranked in folds[::-1]])  # [fold, draw, edge]
         for by, strength in [("score", lost), ("|score|", np.abs(lost))][: 1 + (name != "random")]:
             order, reached = np.argsort(-strength, kind="stable"), np.zeros((len(of_draws), len(SIZES), len(ones)))

@@ -387,7 +387,7 @@ def patch(
 @command(
     "how-to/patching",
     'bertology circuit "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
-    'bertology circuit "A good film." --with "A bad film." -m tuned --out film.svg',
+    'bertology circuit "A good film." --with "A bad film." -m tuned --out ab.svg',
     settings="model dtype device revision trust_remote_code",
     of={
         "bertology._api:patch": "candidates target second other_second probe language split_at_spaces",

@@ -308,5 +308,5 @@ def test_another_writer_to_the_residual_stream_is_refused(encoder: Encoder) -> N
     block, embed, seen = model.bert.encoder.layer[1], model.bert.embeddings.word_embeddings, list[Tensor]()
     embed.register_forward_hook(lambda _, args, output: seen.append(output))
     block.register_forward_hook(lambda _, args, output: output + seen[-1][:, 2:3])
-    with pytest.raises(ModelError, match="a bert model has other edges"):
+    with pytest.raises(ModelError, match="not only heads and feed-forward parts write"):
         circuit(Encoder.from_model(model, encoder.tokenizer), PAIR)
