@@ -300,7 +300,7 @@ def circuit(
     other text. Faithfulness is f(C) = (m(C) − m(∅)) / (m(N) − m(∅)) of mean scores: the whole model N is the text, the
     empty circuit ∅ the other text. CPR and CMD are as in the evaluation code of the Mechanistic Interpretability
     Benchmark (Mueller et al. 2025): at each of :data:`SIZES` the first ⌊size · edges⌋ edges; CPR is ∫f of edges by
-    signed score, CMD the area between f and 1 of edges by absolute score (issue 19 of its repository), by trapezoids
+    signed score, CMD the area between f and 1 of edges by absolute score (MIB-circuit-track, issue 19), by trapezoids
     over the share of edges from 0.1 % on, so that f = 1 throughout has CPR 0.999. With two or more clusters, circuits
     that are run on one half of them hold the strongest edges of the other half; with one they are run on the same pairs
     that rank the edges, and the curve is optimistic.

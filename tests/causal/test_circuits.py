@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class _ByHand:
 def test_a_circuit_is_what_nodes_make_of_chosen_values(encoder: Encoder) -> None:
     by_hand, runs = _ByHand(encoder), _runs(encoder, PAIR)
     random, n_edges = np.random.default_rng(0), len(by_hand.graph.edges)
-    assert n_edges == 207  # of 4 blocks of 4 heads: 4·1 + 5, 4·6 + 10, 4·11 + 15, 4·16 + 20, and 21 to the output
+    assert n_edges == 207  # to heads and feed-forward parts 4·1 + 5, 4·6 + 10, 4·11 + 15, 4·16 + 20; 21 to the output
     for share in (0.0, 0.3, 0.6, 0.9, 1.0):
         edges = np.flatnonzero(random.random(n_edges) < share)
         with torch.no_grad():
@@ -134,8 +135,6 @@ def _drawn(family: str, tokenizer: Any) -> Any:
         return hf.DistilBertForMaskedLM(hf.DistilBertConfig(vocab_size=len(tokenizer), **names))
     if family == "roberta":
         return hf.RobertaForMaskedLM(hf.RobertaConfig(**plain))
-    if family == "albert":
-        return hf.AlbertForMaskedLM(hf.AlbertConfig(**plain, embedding_size=16))
     if family == "label":
         return hf.BertForSequenceClassification(hf.BertConfig(**plain, num_labels=3))
     special = dict.fromkeys(("bos_token_id", "cls_token_id"), tokenizer.cls_token_id)
@@ -143,7 +142,7 @@ def _drawn(family: str, tokenizer: Any) -> Any:
     return hf.ModernBertForMaskedLM(hf.ModernBertConfig(**plain, **special))
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert", "modernbert", "label"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "modernbert", "label"])
 def test_edges_out_of_a_node_sum_to_its_attribution(family: str, encoder: Encoder) -> None:
     """The total gradient of attribution patching, of families whose norms stand before, behind or in between."""
     pair = PAIR
@@ -214,8 +213,6 @@ def test_edges_of_a_linear_model_have_their_exact_effects(tiny_bert: Path) -> No
 @pytest.fixture(scope="module")
 def planted(encoder: Encoder) -> Encoder:
     """The embedded model in which only head L2H3 writes to the residual stream."""
-    import copy
-
     model: Any = copy.deepcopy(encoder.model.with_head)
     width = encoder.dim // encoder.n_heads
     with torch.no_grad():
@@ -229,19 +226,10 @@ def planted(encoder: Encoder) -> Encoder:
 
 
 def test_a_planted_path_is_found_and_makes_the_whole_prediction(planted: Encoder) -> None:
-    pairs = [
-        PatchPair(f"The {n}s [MASK] open.", f"The {n} [MASK] open.", "are", "is") for n in ("guard", "cook", "dog")
-    ]
-    runs = _runs(planted, *pairs)
-    if float(runs.scores.sum()) < float(
-        runs.other_scores.sum()
-    ):  # the path was not learnt: either word may be called for
-        pairs = [PatchPair(one.text, one.other, one.bad, one.good) for one in pairs]
+    nouns = ("guard", "cook", "dog")
+    pairs = [PatchPair(f"The {noun}s [MASK] open.", f"The {noun} [MASK] open.", "are", "is") for noun in nouns]
     found = circuit(planted, pairs, rankings=("eap_ig", "eap", "exact", "random"))
-    assert set(zip(found.edges.source[:2], found.edges.target[:2], strict=True)) == {
-        ("embeddings", "L2H3"),
-        ("L2H3", "output"),
-    }
+    assert {*found.edges.source[:2], *found.edges.target[:2]} == {"embeddings", "L2H3", "output"}
     assert (found.edges.score[2:].abs() < 1e-6).all()
     for name in ("eap_ig", "eap", "exact"):
         curve = found.curve.query(f"ranking == '{name}' and by == '|score|' and measure == 'faithfulness'")
@@ -254,22 +242,29 @@ def test_a_planted_path_is_found_and_makes_the_whole_prediction(planted: Encoder
 
 def test_measures_are_areas_of_the_curve(encoder: Encoder) -> None:
     found = circuit(encoder, agreement_pairs(most=6, structure="prepositional"), rankings=("eap_ig",))
-    for by, area, measure in (
-        ("score", lambda f: f, "CPR"),
-        ("|score|", lambda f: np.abs(1 - f), "CMD"),
-    ):
-        curve = found.curve[(found.curve.ranking == "eap_ig") & (found.curve.by == by)]
-        expected = np.trapezoid(area(curve.value.to_numpy()[: len(SIZES)]), SIZES)
-        one = curve[curve.measure == measure].iloc[0]
-        assert one.value == pytest.approx(expected)
-        assert one.ci_low <= one.value <= one.ci_high
-        assert {"CPR": found.cpr, "CMD": found.cmd}[measure] == one.value
-    assert found.changes.shape == (207, len(found.clusters))
+    for by in ("score", "|score|"):
+        curve = found.curve[found.curve.by == by].set_index("measure")
+        reached = curve.value.to_numpy()[: len(SIZES)]
+        assert curve.value["CPR"] == pytest.approx(np.trapezoid(reached, SIZES))
+        assert curve.value["CMD"] == pytest.approx(np.trapezoid(np.abs(1 - reached), SIZES))
+        assert (curve.ci_low <= curve.value + 1e-9).all()
+        assert (curve.value <= curve.ci_high + 1e-9).all()
+        assert {"score": found.cpr, "|score|": found.cmd}[by] == curve.value["CPR" if by == "score" else "CMD"]
     lost = (found.scores[0] - found.scores[1]).sum()
     assert found.edges.score.sum() == pytest.approx(-found.changes.sum() / lost)
     assert (found.edges.ci_low <= found.edges.score + 1e-9).all()
     assert "embeddings → L1 feed-forward" in str(found)
-    assert "CMD" in str(found)
+
+
+def test_each_half_of_the_pairs_runs_the_circuit_of_the_other(encoder: Encoder) -> None:
+    pairs = [PAIR, PatchPair("The cook [MASK] open.", "The cooks [MASK] open.", "is", "are")]
+    found = circuit(encoder, pairs, rankings=("eap",))
+    for at, size in enumerate(SIZES):
+        reached = []
+        for pair, ranked in zip(pairs, found.changes.T[::-1], strict=True):
+            reached.append(float(_runs(encoder, pair).circuit_scores(np.argsort(ranked)[: int(size * 207)])))
+        expected = (np.array(reached) - found.scores[1]).sum() / (found.scores[0] - found.scores[1]).sum()
+        assert found.curve.value[at] == pytest.approx(expected, abs=1e-4)
 
 
 def test_one_pair_has_no_interval_and_is_drawn(encoder: Encoder, tmp_path: Path) -> None:
@@ -279,7 +274,6 @@ def test_one_pair_has_no_interval_and_is_drawn(encoder: Encoder, tmp_path: Path)
     drawn = found.save(tmp_path / "circuit.svg").read_text(encoding="utf-8")
     assert "L1 FF" in drawn
     assert "the 30 strongest of 207 edges" in drawn
-    assert found._repr_png_().startswith(b"\x89PNG")
 
 
 _MISTAKES: list[tuple[Any, dict[str, Any], type[BertologyError], str]] = [
@@ -294,16 +288,12 @@ _MISTAKES: list[tuple[Any, dict[str, Any], type[BertologyError], str]] = [
 
 
 @pytest.mark.parametrize(("pairs", "settings", "kind", "problem"), _MISTAKES)
-def test_mistakes(
-    encoder: Encoder, pairs: Any, settings: dict[str, Any], kind: type[BertologyError], problem: str
-) -> None:
+def test_mistakes(encoder: Encoder, pairs: Any, settings: Any, kind: type[BertologyError], problem: str) -> None:
     with pytest.raises(kind, match=problem):
         circuit(encoder, pairs, **settings)
 
 
 def test_another_writer_to_the_residual_stream_is_refused(encoder: Encoder) -> None:
-    import copy
-
     model: Any = copy.deepcopy(encoder.model.with_head)
     block, embed, seen = model.bert.encoder.layer[1], model.bert.embeddings.word_embeddings, list[Tensor]()
     embed.register_forward_hook(lambda _, args, output: seen.append(output))

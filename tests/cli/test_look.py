@@ -127,10 +127,7 @@ def test_a_circuit_is_printed_and_drawn(bertology: Command, tmp_path: Path) -> N
     found = circuit(*TEXTS, candidates="are,is", rankings=["eap"])
     assert done.out == f"{found}\n"
     assert "pocket, edges by EAP; pairs: 1\nlogit of are − logit of is: " in done.out
-    assert done.err == f"circuit in {drawn}\n"
     assert "strongest of 207 edges" in drawn.read_text(encoding="utf-8")
-    csv = bertology("circuit", *pair, "--rankings", "eap", "--format", "csv").out
-    assert csv.startswith("source,target,score,ci_low,ci_high\nL3 feed-forward,L4H3,0.6")
     for more, problem in (
         (("--out", tmp_path / "circuit.html"), "a circuit is drawn as a figure"),
         (("--rankings", "shapley"), "unknown ranking of edges 'shapley'"),
