@@ -6,7 +6,8 @@ restores states of a fact whose subject is noised. ``items.py`` makes the two te
 minimal pairs, and aligns them.
 
 ``erasing.py`` erases a property from the states of a layer, also place by place. :func:`attribute`
-(``_attribution.py``) gives scores to the words that a choice rests on. What is changed in the running model is in
+(``_attribution.py``) gives scores to the words that a choice rests on, and :func:`circuit` (``circuits.py``) to the
+edges between heads and feed-forward parts. What is changed in the running model is in
 :mod:`bertology.encoders.interventions`. Importing this package imports no torch.
 """
 
@@ -18,6 +19,7 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
+    from bertology.causal.circuits import Circuit, circuit
     from bertology.causal.items import agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
@@ -29,11 +31,13 @@ __all__ = [
     "Attributions",
     "CausalItems",
     "CausalProbe",
+    "Circuit",
     "PatchPair",
     "PatchingMap",
     "Target",
     "agreement_pairs",
     "attribute",
+    "circuit",
     "patch",
     "sensitive_pairs",
 ]
