@@ -1,11 +1,11 @@
 """Subspaces of hidden states exchanged between two texts: learned for a decision (DAS), next to those of other methods.
 
-:func:`exchange_directions` fits subspaces of few dimensions for each layer and place to one half of the clusters, and
-exchanges them in the texts of the other half: a part of what :func:`bertology.causal.patch` exchanges whole.
+:func:`exchange_directions` exchanges a part of what :func:`bertology.causal.patch` exchanges whole.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+_Vectors = tuple[Tensor, Tensor, Integers, Bools]
 DirectionMethod = Literal["das", "mean_difference", "linear_probe", "leace", "pca", "random"]
 METHODS: tuple[DirectionMethod, ...] = get_args(DirectionMethod)
 _HELD_OUT_EVERY = 5  # clusters of a half; those held out end the search, and choose the strength of the probe
@@ -70,8 +71,7 @@ class Directions:
     whole: Floats
     """``[text]`` how far this rises from the text to its source."""
     changes: Floats
-    """``[method, layer, place, text]`` how far it rises by the exchange (nats); NaN where the text has no such place,
-    or too few texts of the other half have it."""
+    """``[method, layer, place, text]`` how far it rises by the exchange (nats); NaN where a text has no such place."""
     control_changes: Floats | None
     """The same of the answers of the control task; None without it."""
     converged: Bools
@@ -107,10 +107,6 @@ class Directions:
             low, high = intervals_over_clusters(over, under, self.clusters)
             columns |= {name: ratio(over.sum(3), under.sum(3)), f"{name}_low": low, f"{name}_high": high}
         return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
-
-    def __str__(self) -> str:
-        table = self.to_pandas().pivot(index=["place", "method"], columns="layer", values="log_odds_ratio_nats")
-        return f"{self.model}, {len(self.base) // 2} pairs, log odds-ratio (nats) by layer:\n{table.round(2)}"
 
 
 def exchange_directions(
@@ -149,7 +145,7 @@ def exchange_directions(
         encoder: a model with a head for the target of the pairs.
         pairs: those that do not fit the model are left out. Without ``values``, answers are the values of the texts.
         layers: from 0, the embeddings; all when left out.
-        places: names of places; all when left out.
+        places: names of places; all that enough texts have when left out.
         methods: some of those above.
         dims: dimensions that are exchanged.
         control: whether to compute the control task, which takes as long again.
@@ -169,36 +165,33 @@ def exchange_directions(
     if not pairs:
         raise ClozeError("no pair: give those of four clusters or more")
     kept, reasons = fitting_pairs(encoder, pairs, by_word=False)
-    ones = list(kept.values())
-    named = tuple(dict.fromkeys(name for one in ones for name in one.places))
-    if unknown := [place for place in places or () if place not in named]:
-        raise ModelError(f"place {quoted(unknown[0])}: the pairs have {listed(named)}")
-    clusters = [pairs[number].cluster or f"pair {number}" for number in kept for _ in (0, 1)]
-    data = _data(encoder, chosen, tuple(places or named), ones, _values([pairs[n] for n in kept], ones), clusters)
+    data = _data(encoder, pairs, kept, chosen)
+    if unknown := [place for place in places or () if place not in data.places]:
+        raise ModelError(f"place {quoted(unknown[0])}: enough pairs have {listed(data.places)}")
+    data = data._replace(places=tuple(places or data.places))
     if control:
         data = _with_control(data, seed)
-    n, other = len(clusters), [1, 0, 3, 2][: len(data.known)]
-    shape = len(methods), len(other), len(chosen), len(data.places), encoder.dim, dims
+    n, shape = len(data.clusters), (len(methods), 2 + 2 * control, len(chosen), len(data.places), encoder.dim, dims)
     left, right, running = torch.zeros(shape), torch.zeros(shape).mT.contiguous(), np.zeros(shape[1:4], dtype=bool)
     if "das" in methods:
         left[methods.index("das")], running = _searched(data, dims, seed)
         right[methods.index("das")] = left[methods.index("das")].mT
-    for half, at_place, vectors in _vectors(data) if {*methods} - {"das"} else ():
-        for at, method in enumerate(methods):
-            if method != "das":  # it sees no answers: those of the control are the same
-                factors = _factors(method, vectors, dims, seed + 2 * at_place + half)
-                left[at, half::2, :, at_place], right[at, half::2, :, at_place] = (part.float() for part in factors)
-    base, source = np.zeros((2, len(data.texts)))
+    others = [at for at, method in enumerate(methods) if method != "das"]  # which see no answers, those of the control
+    for half, place, vectors in _vectors(data) if others else ():
+        for at in others:
+            factors = _factors(methods[at], vectors, dims, seed + 2 * place + half)
+            left[at, half::2, :, place], right[at, half::2, :, place] = (part.float() for part in factors)
+    ends = np.zeros((2, len(data.texts)))
     for batch in batches(encoder, data.texts, 1):
         rows = [data.texts[number] for number in batch]
-        base[batch], source[batch] = (Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in (0, 1))
-    changes = np.full((len(methods), *shape[2:4], len(base)), np.nan)
-    which = np.broadcast_to(data.known[other][:, None], shape[1:4])
-    for at, of_method in enumerate(changes):
-        with torch.inference_mode():  # by the subspaces of the other half
-            for fits, text, scores in _exchanged(data, None, left[at, other], right[at, other], which):
+        ends[:, batch] = [Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in (0, 1)]
+    changes, other = np.full((len(methods), *shape[2:4], ends.shape[1]), np.nan), [1, 0, 3, 2][: shape[1]]
+    every = np.ones(shape[1:4], dtype=bool)
+    for of_method, ours, theirs in zip(changes, left[:, other], right[:, other], strict=True):  # of the other half
+        with torch.inference_mode():
+            for fits, text, scores in _exchanged(data, np.arange(len(data.texts)), ours, theirs, every):
                 encoder.check_finite("scores of the target", {encoder.n_layers: scores})
-                of_method[fits[1], fits[2], text] = scores.double().cpu().numpy() - base[text]
+                of_method[fits[1], fits[2], text] = scores.double().cpu().numpy() - ends[0, text]
     return Directions(
         model=encoder.source.title,
         methods=tuple(methods),
@@ -206,12 +199,12 @@ def exchange_directions(
         places=data.places,
         left=left[:, :2].double().numpy(),
         right=right[:, :2].double().numpy(),
-        base=base[:n],
-        whole=(source - base)[:n],
+        base=ends[0, :n],
+        whole=(ends[1] - ends[0])[:n],
         changes=changes[..., :n],
         control_changes=changes[..., n:] if control else None,
         converged=~running[:2],
-        clusters=tuple(clusters),
+        clusters=data.clusters,
         excluded=tuple(sorted(reasons.items())),
     )
 
@@ -223,97 +216,80 @@ class _Data(NamedTuple):
     layers: tuple[int, ...]
     places: tuple[str, ...]
     texts: list[AlignedPair]  # with its source as the other text; its first answer is that of the source
-    values: Integers  # [text] number of its value, that of the source being its neighbour's
+    clusters: tuple[str, ...]  # [text] without the control task
+    values: Integers  # [text] numbers of values, without the control task
     group: Integers  # [text] half of the clusters, 0 or 1; in the control task 2 or 3
     held_out: Bools  # [text] whether it ends the search, instead of being searched in
-    known: Bools  # [group, place] whether texts that are searched in and held-out ones have the place
 
 
-def _data(
-    encoder: Encoder,
-    layers: tuple[int, ...],
-    places: tuple[str, ...],
-    ones: Sequence[AlignedPair],
-    values: Integers,
-    clusters: Sequence[str],
-) -> _Data:
+def _data(encoder: Encoder, pairs: Sequence[PatchPair], kept: dict[int, AlignedPair], layers: tuple[int, ...]) -> _Data:
+    are_given, has_place = all(all(pairs[number].values) for number in kept), defaultdict[str, set[int]](set)
+    texts, values, clusters = list[AlignedPair](), list[str](), list[str]()
+    for number, one in kept.items():
+        values += pairs[number].values if are_given else (one.target.good, one.target.bad)
+        if len(one.candidates) != 2 or values[-1] == values[-2]:
+            has = f"one value, {values[-1]}" if len(one.candidates) == 2 else f"one answer of target {one.target.kind}"
+            raise ClozeError(f"{quoted(pairs[number].text)}: it has {has}: directions are fitted to a choice of two")
+        texts += [replace(one, candidates=one.candidates[::-1]), replace(one, ids=one.ids[::-1])]
+        clusters += [pairs[number].cluster or f"pair {number}"] * 2
     order = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
     if len(order) < 4:
         raise ClozeError(f"{len(order)} clusters of pairs: directions are fitted to some of one half: give 4 or more")
     cluster = np.array([order[name] for name in clusters])
     group, held_out = cluster % 2, cluster // 2 % min(_HELD_OUT_EVERY, len(order) // 2) == 0
-    sides = [(one, n) for one in ones for n in (0, 1)]
-    texts = [
-        replace(one, ids=(one.ids[n], one.ids[1 - n]), candidates=one.candidates[:: 2 * n - 1]) for one, n in sides
-    ]
-    has = np.array([[place in one.places for place in places] for one in texts])
-    kinds = [[has[(group == half) & (held_out == held)].any(0) for held in (0, 1)] for half in (0, 1)]
-    known: Bools = np.array(kinds, dtype=bool).all(axis=1)
-    return _Data(encoder, layers, places, texts, values, group, held_out, known)
-
-
-def _values(pairs: Sequence[PatchPair], ones: Sequence[AlignedPair]) -> Integers:
-    """``[text]`` numbers of the values of texts; each pair has two answers and two values."""
-    own, named = all(all(pair.values) for pair in pairs), list[str]()
-    for pair, one in zip(pairs, ones, strict=True):
-        named += pair.values if own else (one.target.good, one.target.bad)
-        if len(one.candidates) != 2 or named[-1] == named[-2]:
-            has = f"one value, {named[-1]}" if named[-1] == named[-2] else f"one answer of target {one.target.kind}"
-            raise ClozeError(f"{quoted(pair.text)}: it has {has}: directions are fitted to a choice between two")
-    return np.unique(named, return_inverse=True)[1]
+    for one, part in zip(texts, (group + 2 * held_out).tolist(), strict=True):
+        for name in one.places:
+            has_place[name].add(part)
+    places = tuple(name for name, parts in has_place.items() if len(parts) == 4)
+    codes = np.unique(values, return_inverse=True)[1]
+    return _Data(encoder, layers, places, texts, tuple(clusters), codes, group, held_out)
 
 
 def _with_control(data: _Data, seed: int) -> _Data:
-    """The texts, followed by the same ones of the control task: each value has another answer, which no text has."""
-    kind, used, found = (
-        data.texts[0].target.kind,
-        {entry for one in data.texts for entry in one.candidates},
-        list[int](),
-    )
-    encoder, n_values = data.encoder, int(data.values.max()) + 1
+    """The texts followed by those of the control task, in which each value has an arbitrary answer."""
+    kind, n_values, encoder = data.texts[0].target.kind, int(data.values.max()) + 1, data.encoder
+    used, found = {entry for one in data.texts for entry in one.candidates}, list[int]()
     size = len(encoder.tokenizer) if kind == "word" else len(labels_of(encoder)) if kind in ("label", "tag") else 0
-    for entry in np.random.default_rng(seed).permutation(size).tolist():
+    drawn = iter(np.random.default_rng(seed).permutation(size).tolist())
+    while len(found) < n_values:
+        if (entry := next(drawn, None)) is None:
+            problem = f"{n_values} values need as many arbitrary answers, and the model has {len(found)} others"
+            raise ModelError(f"control task: {problem}: leave it out (control=False)")
         word = encoder.tokenizer.decode([entry]).strip() if kind == "word" else ""
         if entry not in used and (kind != "word" or (word.isalpha() and entry_of(encoder, word) == entry)):
             found.append(entry)
-    if len(found) < n_values:
-        problem = f"{n_values} values need as many arbitrary answers, and the model has {len(found)} others"
-        raise ModelError(f"control task: {problem}: leave it out (control=False)")
-    answers = np.array(found)[data.values.reshape(-1, 2)[:, [1, 0, 0, 1]]].reshape(-1, 2).tolist()
-    texts = [replace(one, candidates=tuple(both)) for one, both in zip(data.texts, answers, strict=True)]
-    group, held_out, known = (np.concatenate([one, one]) for one in (data.group, data.held_out, data.known))
-    group[len(texts) :] += 2
-    return data._replace(texts=data.texts + texts, group=group, held_out=held_out, known=known)
+    both = np.array(found)[data.values[np.arange(len(data.values))[:, None] ^ [1, 0]]].tolist()
+    texts = [replace(one, candidates=tuple(answers)) for one, answers in zip(data.texts, both, strict=True)]
+    group, held_out = np.concatenate([data.group, data.group + 2]), np.tile(data.held_out, 2)
+    return data._replace(texts=data.texts + texts, group=group, held_out=held_out)
 
 
-def _vectors(data: _Data) -> Iterator[tuple[int, int, tuple[Tensor, Tensor, Integers, Bools]]]:
+def _vectors(data: _Data) -> Iterator[tuple[int, int, _Vectors]]:
     """Half and place; then ``[layer, item, dim]`` states and differences from those of the source, the value of each
     and whether it is held out."""
-    found: dict[tuple[int, str], tuple[dict[int, Tensor], ...]] = {}
+    found: dict[tuple[int, int, str], tuple[list[int], list[Tensor]]] = {}
     for number, side, name, states in place_states(data.encoder, data.texts[: len(data.values)], data.layers):
-        found.setdefault((int(data.group[number]), name), ({}, {}))[side][number] = states.double()
-    for half, place in np.argwhere(data.known[:2]).tolist():
-        of_text, of_source = found[half, data.places[place]]
-        texts = np.repeat(list(of_text), [states.shape[1] for states in of_text.values()])
-        states, sources = (torch.cat([of[number] for number in of_text], dim=1) for of in (of_text, of_source))
+        texts, vectors = found.setdefault((int(data.group[number]), side, name), ([], []))
+        texts += [number] * states.shape[1]
+        vectors.append(states.double())
+    for half, (place, name) in ((half, one) for half in (0, 1) for one in enumerate(data.places)):
+        texts, states = found[half, 0, name][0], torch.cat(found[half, 0, name][1], 1)
+        sources = torch.cat(found[half, 1, name][1], 1)
         yield half, place, (states, sources - states, data.values[texts], data.held_out[texts])
 
 
-def _factors(
-    method: str, vectors: tuple[Tensor, Tensor, Integers, Bools], dims: int, seed: int
-) -> tuple[Tensor, Tensor]:
+def _factors(method: str, vectors: _Vectors, dims: int, seed: int) -> list[Tensor]:
     """``[layer, dim, k]`` and ``[layer, k, dim]`` factors of the subspace of a method; 0 where it has fewer."""
     states, differences, values, held_out = vectors
     source, n_values, present = ArrayFeatures(states), int(values.max()) + 1, np.unique(values)
-    left: Tensor | None = None
     if method == "leace":
         erasure = fit_erasure(source, values, n_values)
-        left, right = erasure.left.mT, erasure.right
+        both = [erasure.left.mT, erasure.right]
     elif method == "random":
         drawn = torch.randn(len(states), source.dim, dims, generator=torch.Generator().manual_seed(seed))
-        right = torch.linalg.qr(drawn).Q.mT
+        both = [torch.linalg.qr(drawn).Q.mT] * 2
     elif method == "pca":
-        right = torch.linalg.eigh(differences.mT @ differences).eigenvectors.flip(2).mT
+        both = [torch.linalg.eigh(differences.mT @ differences).eigenvectors.flip(2).mT] * 2
     else:
         of_values = torch.stack([states[:, torch.from_numpy(values == value)].mean(1) for value in present], 1)
         if method == "linear_probe":
@@ -321,23 +297,18 @@ def _factors(
             fitted = get_readout("linear").fit(source, train, dev=source, dev_targets=dev)
             of_values = fitted.model.coefficients[0, :, 0, torch.from_numpy(present)].double()
         centred = of_values - of_values.mean(1, keepdim=True)
-        right = torch.linalg.svd(centred, full_matrices=False).Vh[:, : len(present) - 1]
-    both = [part[:, :dims] for part in (right if left is None else left, right)]
-    left, right = (pad(part, (0, 0, 0, dims - part.shape[1])) for part in both)
-    return left.mT, right
+        both = [torch.linalg.svd(centred, full_matrices=False).Vh[:, : len(present) - 1]] * 2
+    left, right = (pad(part[:, :dims], (0, 0, 0, max(0, dims - part.shape[1]))) for part in both)
+    return [left.mT, right]
 
 
 def _exchanged(
-    data: _Data, numbers: Integers | None, left: Tensor, right: Tensor, which: Bools
+    data: _Data, numbers: Integers, left: Tensor, right: Tensor, which: Bools
 ) -> Iterator[tuple[tuple[Tensor, ...], Integers, Tensor]]:
-    """Subspaces as indices, texts in whose states they are exchanged, and the scores of these: ln p(answer of the
-    source) ÷ p(own answer).
-
-    Subspaces are ``[group, layer, place, dim, k]`` and ``[group, layer, place, k, dim]``, ``which`` of them
-    ``[group, layer, place]`` are exchanged; ``numbers`` are those of texts, or all.
-    """
-    numbers = np.arange(len(data.texts)) if numbers is None else numbers
-    left, right, allowed = left.to(data.encoder.device), right.to(data.encoder.device), torch.from_numpy(which.copy())
+    """Subspaces as indices, texts in whose states they are exchanged, and the scores of these, ln p(answer of the
+    source) ÷ p(own answer). Of subspaces ``[group, layer, place, …]`` those are exchanged that ``which`` says."""
+    left, right = (part.to(data.encoder.device) for part in (left, right))
+    allowed = torch.from_numpy(which)
     for batch in batches(data.encoder, [data.texts[number] for number in numbers], 1):
         rows = [data.texts[number] for number in numbers[batch]]
         decision, ids = Decision(data.encoder, rows), ids_of(rows, 0)
@@ -362,13 +333,11 @@ def _exchanged(
 def _searched(data: _Data, dims: int, seed: int) -> tuple[Tensor, Bools]:
     """Distributed alignment search: ``[group, layer, place, dim, k]`` subspaces, and whether the search of each went on
     after the last round. Each is a fit of its own, all in the same minibatches."""
-    shape, random = (len(data.known), len(data.layers), len(data.places)), np.random.default_rng(seed)
-    weights = torch.randn(
-        *shape, data.encoder.dim, dims, generator=torch.Generator().manual_seed(seed)
-    ).requires_grad_()
+    shape, random = (len(np.unique(data.group)), len(data.layers), len(data.places)), np.random.default_rng(seed)
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(*shape, data.encoder.dim, dims, generator=generator, requires_grad=True)
     best, optimizer = torch.linalg.qr(weights.detach()).Q, torch.optim.Adam([weights], lr=_RATE)
     stopping = EarlyStopping(shape, _PATIENCE, least_gain=_LEAST_GAIN, floor=-np.inf)
-    stopping.running &= data.known[:, None]
     train, held_out = np.flatnonzero(~data.held_out), np.flatnonzero(data.held_out)
     for number in range(1, _ROUNDS + 1):
         moves = torch.zeros(shape, dtype=torch.bool)

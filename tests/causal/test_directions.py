@@ -201,7 +201,7 @@ def test_labels_of_a_fine_tuned_model(tiny_bert: Path, tmp_path: Path) -> None:
     [
         (PAIRS, {"methods": ("das", "lda")}, "method of finding directions"),
         (PAIRS, {"dims": 0}, "0 dimensions: give 1 to 128"),
-        (PAIRS, {"places": ("verb",)}, "place 'verb': the pairs have before, subject"),
+        (PAIRS, {"places": ("verb",)}, "place 'verb': enough pairs have before, subject"),
         (PAIRS, {"layers": (9,)}, "layer 9"),
         (PAIRS[:3], {}, "3 clusters of pairs"),
         ([], {}, "no pair"),
