@@ -1,19 +1,17 @@
 """Directions: does one direction of a state carry what decides between two words, and which method finds it?
 
-A subspace of the states of one place is exchanged between two texts (distributed interchange intervention), as
-``patching`` exchanges whole states: learned for the decision (DAS; Geiger et al. 2024), or found in the states alone,
-and always in texts that it was not fitted to. The main number is that of DAS at the words that differ; groups are
-places with methods.
-
-``directions:agreement`` exchanges the number of the subject, ``directions:facts`` what tells the subjects of two facts
-apart, which takes more than one dimension (``dims``). Selectivity is the log odds-ratio less that of a control task
-with arbitrary words as answers (Arora et al. 2024), which DAS fits too where a state is close to the prediction.
+A subspace of the states of one place is exchanged between two texts, where ``patching`` exchanges whole states: learned
+for the decision (DAS; Geiger et al. 2024), or found in the states alone, and always in texts that it was not fitted to.
+The main number is that of the first method at the words that differ; groups are places with methods. Selectivity is the
+log odds-ratio less that of a control task with arbitrary words as answers (Arora et al. 2024), which DAS fits too where
+a state is close to the prediction. ``directions:agreement`` exchanges the number of the subject, ``directions:facts``
+what tells the subjects of two facts apart, which takes more than one dimension.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -39,9 +37,7 @@ class ExchangedDirections(CausalProbe):
     dims: int = 1
     """Number of dimensions that are exchanged."""
     methods: tuple[str, ...] = ("das", "mean_difference", "linear_probe", "leace", "pca", "random")
-    """Methods of finding directions; the main number is that of the first."""
-    control_task: bool = True
-    """Whether selectivity is computed, which takes as long again."""
+    """Methods of finding directions."""
     most_pairs: int = 100
     """Largest number of pairs, drawn at random."""
     task_form = "directions:{of}"
@@ -66,28 +62,24 @@ class ExchangedDirections(CausalProbe):
         from bertology.causal.patching import known_pairs
 
         assert items is not None
-        pairs: Sequence[Any] = items.some(self.most_pairs).items
-        skipped: Counter[str] = Counter()
+        reasons, methods, pairs = list[str](), self.methods, list(items.some(self.most_pairs).items)
         if self.of == "facts":
             pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
-            skipped.update(map(pair_reason, reasons))
             if not pairs:  # as of random weights
-                yield GeometryCounts(0, skipped=skipped)
-                yield cluster_sums(self.metrics[0].name, layers, np.zeros((len(layers), 1)), np.zeros((1, 1)), [""])
+                yield GeometryCounts(0, skipped=Counter(map(pair_reason, reasons)))
+                yield cluster_sums("exchange_accuracy", layers, np.zeros((len(layers), 1)), np.zeros((1, 1)), [""])
                 return
-        methods: Any = self.methods
-        found = causal.exchange_directions(
-            encoder, pairs, layers=layers, methods=methods, dims=self.dims, control=self.control_task
-        )
-        skipped.update(pair_reason(reason) for _, reason in found.excluded)
-        yield GeometryCounts(len(found.base) // 2, skipped=skipped)
+        found = causal.exchange_directions(encoder, pairs, layers=layers, methods=methods, dims=self.dims)  # type: ignore[arg-type]
+        reasons += [reason for _, reason in found.excluded]
+        yield GeometryCounts(len(found.base) // 2, skipped=Counter(map(pair_reason, reasons)))
         if "das" in methods:
             ended = found.converged.mean(axis=(0, 2))[:, None]
             yield cluster_sums("search_converged", found.layers, ended, np.ones_like(ended), [""])
         for metric, parts in found.sums().items():
-            for number, name in np.ndenumerate([[f"{place}: {one}" for place in found.places] for one in methods]):
-                over, under = (part[number[0], :, number[1]] for part in parts)
-                for group in ("", name) if name == f"subject: {methods[0]}" else (name,):
+            for method, place in np.ndindex(len(methods), len(found.places)):
+                over, under = (part[method, :, place] for part in parts)
+                is_main = method == 0 and found.places[place] == "subject"
+                for group in [""] * is_main + [f"{found.places[place]}: {methods[method]}"]:
                     yield cluster_sums(metric, found.layers, over, under, found.clusters, group)
 
 

@@ -123,7 +123,8 @@ def test_a_planted_direction_is_found() -> None:
         items="words",
         labels=("singular", "plural"),
     )
-    tensors = {"coefficients": torch.stack([common - planted / 20, common + planted / 20]), "intercepts": torch.zeros(2)}
+    outputs = torch.stack([common - planted / 20, common + planted / 20])
+    tensors = {"coefficients": outputs, "intercepts": torch.zeros(2)}
     probe = FittedProbe(origin, tensors)
     pairs = [
         replace(
