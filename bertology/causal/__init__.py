@@ -5,6 +5,7 @@ it in a few words, layer by layer and word by word (interchange intervention, ac
 restores states of a fact whose subject is noised. ``items.py`` makes the two texts of agreement items, facts and
 minimal pairs, and aligns them.
 
+``directions.py`` exchanges a subspace of a state in the place of the whole, learned or found in other ways.
 ``erasing.py`` erases a property from the states of a layer, also place by place. :func:`attribute`
 (``_attribution.py``) gives scores to the words that a choice rests on, and :func:`circuit` (``circuits.py``) to the
 edges between heads and feed-forward parts. What is changed in the running model is in
@@ -20,6 +21,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
     from bertology.causal.circuits import Circuit, circuit
+    from bertology.causal.directions import Directions, exchange_directions
     from bertology.causal.items import agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
@@ -32,12 +34,14 @@ __all__ = [
     "CausalItems",
     "CausalProbe",
     "Circuit",
+    "Directions",
     "PatchPair",
     "PatchingMap",
     "Target",
     "agreement_pairs",
     "attribute",
     "circuit",
+    "exchange_directions",
     "patch",
     "sensitive_pairs",
 ]
