@@ -171,7 +171,8 @@ def exchange_directions(
     if control:
         data = _with_control(data, seed)
     n, shape = len(data.clusters), (len(methods), 2 + 2 * control, len(chosen), len(data.places), encoder.dim, dims)
-    left, right, running = torch.zeros(shape), torch.zeros(shape).mT.contiguous(), np.zeros(shape[1:4], dtype=bool)
+    left, right, every = torch.zeros(shape), torch.zeros(shape).mT.contiguous(), np.ones(shape[1:4], dtype=bool)
+    running = every  # nothing has ended where nothing is searched for
     if "das" in methods:
         left[methods.index("das")], running = _searched(data, dims, seed)
         right[methods.index("das")] = left[methods.index("das")].mT
@@ -185,7 +186,6 @@ def exchange_directions(
         rows = [data.texts[number] for number in batch]
         ends[:, batch] = [Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in (0, 1)]
     changes, other = np.full((len(methods), *shape[2:4], ends.shape[1]), np.nan), [1, 0, 3, 2][: shape[1]]
-    every = np.ones(shape[1:4], dtype=bool)
     for of_method, ours, theirs in zip(changes, left[:, other], right[:, other], strict=True):  # of the other half
         with torch.inference_mode():
             for fits, text, scores in _exchanged(data, np.arange(len(data.texts)), ours, theirs, every):
