@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -22,6 +23,7 @@ from bertology.causal.targets import (
     AlignedPair,
     Decision,
     PatchPair,
+    UnfitError,
     batches,
     entry_of,
     fitting_pairs,
@@ -255,8 +257,9 @@ def _with_control(data: _Data, seed: int) -> _Data:
             problem = f"{n_values} values need as many arbitrary answers, and the model has {len(found)} others"
             raise ModelError(f"control task: {problem}: leave it out (control=False)")
         word = encoder.tokenizer.decode([entry]).strip() if kind == "word" else ""
-        if entry not in used and (kind != "word" or (word.isalpha() and entry_of(encoder, word) == entry)):
-            found.append(entry)
+        with suppress(UnfitError):  # entries that no word is written with
+            if entry not in used and (kind != "word" or (word.isalpha() and entry_of(encoder, word) == entry)):
+                found.append(entry)
     both = np.array(found)[data.values[np.arange(len(data.values))[:, None] ^ [1, 0]]].tolist()
     texts = [replace(one, candidates=tuple(answers)) for one, answers in zip(data.texts, both, strict=True)]
     group, held_out = np.concatenate([data.group, data.group + 2]), np.tile(data.held_out, 2)
