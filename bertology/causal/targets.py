@@ -558,7 +558,7 @@ def _aligned(encoder: Encoder, pair: PatchPair, written: Sequence[_Written | str
         masked = [np.flatnonzero(one.ids == encoder.mask_id) for one in (text, other)]
         if not np.array_equal(masked[0], masked[1]) or len(masked[0]) != 1:
             return "the mask stands in different places of the two texts"
-        found = [_entry(encoder, word) for word in filter(None, (target.good, target.bad))]
+        found = [entry_of(encoder, word) for word in filter(None, (target.good, target.bad))]
         if reasons := [one for one in found if isinstance(one, str)]:
             return reasons[0]
         at, candidates = masked[0], tuple(one for one in found if isinstance(one, int))
@@ -602,7 +602,7 @@ def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
 
 
-def _entry(encoder: Encoder, word: str) -> int | str:
+def entry_of(encoder: Encoder, word: str) -> int | str:
     """The vocabulary number of a word that is one subword, or why it has none."""
     before, both = (encoder.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {word}"))
     piece = both[len(before) :]
