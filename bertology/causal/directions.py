@@ -156,6 +156,7 @@ def exchange_directions(
     Raises:
         ClozeError: no pair fits the model, one has no second answer or one value alone, or clusters are fewer than 4.
         ModelError: no head for the target, no such layer or place, too many ``dims``, or no answers for the control.
+        NameNotFoundError: no such method.
     """
     for method in methods:
         check_name("method of finding directions", method, METHODS)
