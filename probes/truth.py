@@ -37,7 +37,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class Truth(CausalProbe):
-    """Which methods of explanation name the known cause of a decision, and leave alone what is not used?"""
+    """Which methods name the known cause of a decision, and leave alone what is not used?"""
 
     of: str = "agreement"
     """The decision: agreement, facts, tense or shortcut."""
@@ -68,7 +68,10 @@ class Truth(CausalProbe):
             "the same, in the layer where the importance of the cause is largest",
             higher_is_better=False,
         ),
-        share_metric("decision_accuracy", "share of texts of which the model makes the right decision, both ways"),
+        share_metric(
+            "decision_accuracy",
+            "share of readable texts decided rightly, with and without the cause exchanged",
+        ),
     )
 
     @property
@@ -96,9 +99,11 @@ class Truth(CausalProbe):
             model = self._trained(encoder, folder) if self.of in _TRAINED else encoder
             right = decided_rightly(model, items.items)
             known = [item for item, yes in zip(items.items, right, strict=True) if yes]
-            yield GeometryCounts(len(known), skipped={"the model decides otherwise": len(right) - len(known)})
+            skipped = {"words of other numbers of pieces": right.count(None)}
+            yield GeometryCounts(len(known), skipped=skipped | {"the model decides otherwise": right.count(False)})
             clusters = [item.cluster for item in items.items]
-            yield cluster_sums("decision_accuracy", layers[:1], np.array([right], dtype=np.float64), None, clusters)
+            values = np.array([[np.nan if one is None else float(one) for one in right]])  # left out where NaN
+            yield cluster_sums("decision_accuracy", layers[:1], values, None, clusters)
             yield from method_scores(model, known, layers=layers)
 
     def _trained(self, encoder: Encoder, folder: str) -> Encoder:
@@ -131,7 +136,7 @@ def _truth(name: str) -> Truth:
 PROBE = ProbeFamily(
     argument="decision with a known cause",
     instances=("agreement", "facts", "tense", "shortcut"),
-    question="Which methods of explanation name the known cause of a decision, and leave alone what is not used?",
+    question="Which methods name the known cause of a decision, and leave alone what is not used?",
     reference=Truth.reference,
     make=_truth,
 )

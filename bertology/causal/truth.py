@@ -38,7 +38,7 @@ from bertology.readouts.erasure import random_erasure
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
-    from bertology.pocket._items import TruthItem
+    from bertology.pocket import TruthItem
 
 Floats = NDArray[np.float64]
 ATTRIBUTIONS = (
@@ -137,10 +137,11 @@ class Importance:
                 yield cluster_sums(f"cause_first{ending}", at, self.first[some], None, clusters, method)
 
 
-def decided_rightly(encoder: Encoder, items: Sequence[TruthItem]) -> list[bool]:
-    """Of which texts the model prefers what the text calls for, and with the cause exchanged what that calls for."""
+def decided_rightly(encoder: Encoder, items: Sequence[TruthItem]) -> list[bool | None]:
+    """Of which texts the model prefers what the text calls for, and with the cause exchanged what that calls for; None
+    of texts whose words have other numbers of subwords when they are exchanged."""
     kept, _ = fitting_pairs(encoder, [_pair(item, "cause") for item in items], by_word=False)
-    ones, right = list(kept.values()), [False] * len(items)
+    ones, right = list(kept.values()), list[bool | None]([None] * len(items))
     for batch in batches(encoder, ones, 1):
         rows = [ones[place] for place in batch]
         before, after = (Decision(encoder, rows).scores(ids_of(rows, side)) for side in _SIDES)
