@@ -72,6 +72,11 @@ class Items:
         return len(self.table)
 
     @property
+    def fingerprint(self) -> str:
+        """Hash of texts and annotation."""
+        return self.sentences.fingerprint
+
+    @property
     def place(self) -> Integers:
         """``[item]`` number of the word or sentence."""
         return self.table["place"].to_numpy()
@@ -269,7 +274,7 @@ def items_of(task: str, sentences: Sentences) -> Items:
         place = examples.words
         inside = place - sentences.starts[clusters]
         ids = [f"{sentence}:{word}" for sentence, word in zip(ids, inside.tolist(), strict=True)]
-    return Items(sentences, _table(ids, clusters, gold, place), examples.skipped)
+    return Items(sentences, item_table(ids, clusters, gold, place), examples.skipped)
 
 
 def _answers(sentences: Sentences, column: str) -> Items:
@@ -284,7 +289,7 @@ def _answers(sentences: Sentences, column: str) -> Items:
     clusters = [texts.setdefault(_parts(sentences[number])[-1], len(texts)) for number, _ in found]
     ids = [sentences.id(number) or str(number) for number, _ in found]
     gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
-    table = _table(ids, clusters, gold, [number for number, _ in found])
+    table = item_table(ids, clusters, gold, [number for number, _ in found])
     return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
 
 
@@ -298,10 +303,10 @@ def _choices(sentences: Sentences, column: str) -> Items:
     if not gold:
         raise CorpusError(f"no text has choices, and the right one in column {quoted(column)}: name columns as choice=")
     ids = [sentences.id(number) or str(number) for number in gold]
-    return Items(sentences, _table(ids, [*gold], [*gold.values()], [*gold]))
+    return Items(sentences, item_table(ids, [*gold], [*gold.values()], [*gold]))
 
 
-def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
+def item_table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
     numbers = {"cluster_id": np.asarray(clusters, np.int64), "place": np.asarray(place, np.int64)}
     return pd.DataFrame({"item_id": ids, "gold": gold, **numbers})
 

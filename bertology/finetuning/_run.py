@@ -216,19 +216,18 @@ def load_tuned(
     return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
 
 
-def decisions(encoder: Encoder, sentences: Sentences) -> tuple[tuple[str, ...], list[str], int]:
+def decisions(encoder: Encoder, items: Items) -> tuple[tuple[str, ...], list[str], int]:
     """The labels of a model's own head, the most probable one of each text or pair, and how many of these were cut.
 
     A ModelError is raised where it has no head for labels of such items, a SignalError for logits that are not finite.
     """
-    table = pd.DataFrame({"item_id": "", "cluster_id": 0, "gold": "", "place": range(len(sentences))})
-    items, folder, name = Items(sentences, table), encoder.source.folder, f"model {encoder.name}"
+    folder, name = encoder.source.folder, f"model {encoder.name}"
     record = read_record(folder) if RECORD.is_in(folder) else None
     if record is not None and (record.kind != "labels" or record.task.startswith("pair_") != items.are_pairs):
         raise ModelError(f"{name}: it was fine-tuned for {record.task}: give one for labels of such texts or pairs")
     config = encoder.task_model.config if encoder.task_head == "sentence" else None
     if record is not None and record.settings.layers == "none":
-        tuned = load_tuned(encoder, sentences, items=items)
+        tuned = load_tuned(encoder, items.sentences, items=items)
         labels, inputs, found = tuple(record.labels), tuned.inputs, tuned.predictions()
     elif config is None or config.num_labels < 2 or config.problem_type == "multi_label_classification":
         remedy = "give one that was fine-tuned for sentence_label or pair_label"

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
-from bertology.attention._kept import KeptMaps
 from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
+from bertology.attention.measured import KeptMaps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import numbers_in
