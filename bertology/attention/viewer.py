@@ -408,10 +408,7 @@ def sentence_maps(
         ModelError, BertologyError: those of :func:`read_attention`.
     """
     reading = read_attention(encoder, as_sentences(sentence)[:1], layers=layers, norms=norms)
-    maps, *of_norms = (
-        np.stack([reading.maps(layer, level=level, weights=weights) for layer in reading.heads])
-        for weights in reading.weights
-    )
+    maps, *of_norms = (reading.labelled(level=level, weights=weights).values for weights in reading.weights)
     return SentenceMaps(reading.units(level).labels, tuple(reading.heads), maps, of_norms[0] if of_norms else None)
 
 

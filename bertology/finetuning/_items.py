@@ -145,12 +145,6 @@ class TuningTask:
         return "words" if self.kind == "tags" else self.kind if self.kind in ("answers", "choices") else "sentence"
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
-        """The notes, and how many items of each split were left out, and why."""
-        skipped = ((name, *one) for name, items in self.splits.items() for one in items.skipped.items())
-        return (*self.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped))
-
-    @property
     def codes(self) -> dict[str, int]:
         """The number of each label."""
         return {label: code for code, label in enumerate(self.labels)}

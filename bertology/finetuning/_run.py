@@ -491,6 +491,7 @@ def finetune(
     is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
     if states is not None and not is_finished:  # kept for all epochs where memory allows
         states.keep([inputs["train"], inputs["dev"]], collator)
+    skipped = ((name, *one) for name, part in items.splits.items() for one in part.skipped.items())
     facts = {
         "task": items.name,
         "task_version": items.version,
@@ -503,7 +504,7 @@ def finetune(
         "corpus_fingerprint": loaded.fingerprint,
         "recipe": recipe or recipe_of(chosen.layers),
         "settings": chosen,
-        "notes": list(items.all_notes),
+        "notes": [*items.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped)],
         "n_items": {name: len(part) for name, part in items.splits.items()},
         "n_cut": {name: one.n_cut for name, one in inputs.items()},
         "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),

@@ -35,8 +35,13 @@ from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import meaning
 
-_LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
-_FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
+_LAYERS = r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}"
+_FEATURES = r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}"
+_FORMS = {
+    "layers": (_LAYERS, "all, none, frozen:6, top:2, lora, ia3, adapters or lstm"),
+    "features": (_FEATURES, "last, second_to_last, embeddings, sum_last_four, concat_last_four, sum_all or layer:6"),
+}
+"""Patterns of texts, and what messages tell to write."""
 
 
 class FineTuneSettings(Settings):
@@ -110,11 +115,12 @@ class FineTuneSettings(Settings):
     checkpoint_every: Annotated[Whole, Field(ge=1)] | None = None
     """Steps between checkpoints, from which a stopped run goes on; one each epoch when left out."""
 
-    @field_validator("layers")
+    @field_validator("layers", "features")
     @classmethod
-    def _layers(cls, value: str) -> str:
-        if not _LAYERS.fullmatch(value):
-            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3, adapters or lstm")
+    def _form(cls, value: str, info: Any) -> str:
+        pattern, known = _FORMS[info.field_name]
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"is {quoted(value)}; write {known}")
         return value
 
     @field_validator("sparsity", "gate_penalty")
@@ -124,14 +130,6 @@ class FineTuneSettings(Settings):
             raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
         if value is not None and info.field_name == "gate_penalty" and info.data.get("sparsity"):
             raise ValueError(f"is {value}, which goes without sparsity: give one of the two")
-        return value
-
-    @field_validator("features")
-    @classmethod
-    def _features(cls, value: str) -> str:
-        if not _FEATURES.fullmatch(value):
-            known = "last, second_to_last, embeddings, sum_last_four, concat_last_four, sum_all or layer:6"
-            raise ValueError(f"is {quoted(value)}; write {known}")
         return value
 
     @field_validator("accumulate")
