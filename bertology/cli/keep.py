@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bertology._files import real_path
 from bertology.cli._options import command, confirm
 
 if TYPE_CHECKING:
@@ -80,7 +81,6 @@ def rerun(run: Path, *, out: Path | None = None, jobs: int | None = None, trust_
         out: Folder for the repetition; RUN-again when left out.
     """
     from bertology import runner
-    from bertology._files import real_path
     from bertology.primer import changed_verdicts
 
     out = out or run.with_name(f"{real_path(run).name}-again")
@@ -111,7 +111,6 @@ def report(runs: list[Path], *, out: Path | None = None, corpus: list[str] | Non
         out: File to write; RUN/report.html for one run, report.html for several.
         corpus: Name or path of a corpus to take sentences from; may be repeated.
     """
-    from bertology._files import real_path
     from bertology.results.report import write_report
 
     path = out or (runs[0] / "report.html" if len(set(map(real_path, runs))) == 1 else Path("report.html"))
