@@ -4,8 +4,6 @@ Fine-tuning trains by epochs on rows in random order; pretraining and distillati
 depend on their number alone.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil

@@ -5,8 +5,6 @@ and keeps the maps of a few sentences; ``arcs`` compares heads with syntax, ``pa
 ``viewer.py`` draws them, ``importance`` disables heads. Importing this package imports no torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

@@ -1,7 +1,5 @@
 """Attention heads: what is read off attention maps in one pass, and what a model loses without its heads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -152,7 +150,7 @@ class _Question(NamedTuple):
 
     group: FitGroup
     probe: AttentionProbe
-    makers: Mapping[str, Sequence[MakeStatistic]]  # by split; of dev none where no head is chosen on it
+    makers: "Mapping[str, Sequence[MakeStatistic]]"  # by split; of dev none where no head is chosen on it
 
 
 def _read_together(asked: Sequence[_Question], job: Resources) -> None:

@@ -2,8 +2,6 @@
 are alike; :func:`head_statistics` has all of them in one table. And maps that are kept: of the same sentences in two
 models; and attention through several layers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -238,7 +236,7 @@ class Divergences(HeadStatistic):
             self._n_rows += len(rows)
             self._held = []
 
-    def merge(self, other: Divergences) -> None:
+    def merge(self, other: "Divergences") -> None:
         """Add the sums of another thread."""
         self._sums += other._sums
         self._weight += other._weight
@@ -304,7 +302,7 @@ class HeadStatistics:
     model: str
     names: tuple[str, ...]
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
-    frame: pd.DataFrame  # a row a head, see to_pandas
+    frame: "pd.DataFrame"  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
     read: MapPass  # what was read: layers and units, numbers of sentences and words, and why others were not
 
@@ -318,13 +316,13 @@ class HeadStatistics:
             raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
         return np.asarray(self.frame[name].to_numpy().reshape(len(self.read.scope.layers), -1))
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``, the
         ends of its 95 % interval by bootstrap over sentences; of more than a thousand, neighbours are drawn together.
         """
         return self.frame.copy()
 
-    def plot(self, names: Sequence[str] | None = None) -> Figure:
+    def plot(self, names: Sequence[str] | None = None) -> "Figure":
         """Layers by heads as shades, a panel for each of ``names``, all that have values when left out."""
         from bertology.results.figures import plot_heads
 

@@ -1,7 +1,5 @@
 """Commands made from functions, their options from signatures and settings; how commands print and write results."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json
@@ -243,7 +241,7 @@ def shows_progress(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-def bars(quiet: bool) -> Callable[[str], Progress]:
+def bars(quiet: bool) -> "Callable[[str], Progress]":
     """The progress display of each job from its label."""
     from bertology.activations.progress import BarProgress, silent
 
@@ -253,7 +251,7 @@ def bars(quiet: bool) -> Callable[[str], Progress]:
 def print_found(
     format: str,
     lines: Sequence[str],
-    frame: Callable[[], pd.DataFrame],
+    frame: "Callable[[], pd.DataFrame]",
     about: Mapping[str, Any] | None = None,
     *,
     notes: Sequence[str] = (),
@@ -274,13 +272,13 @@ def print_found(
         typer.echo(note, err=True)
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as values of JSON; a number that is not finite is None."""
     rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return rows
 
 
-def save_found(found: PageAndFigure, out: Path | None, *, what: str) -> None:
+def save_found(found: "PageAndFigure", out: Path | None, *, what: str) -> None:
     """Write the page or figure of a result, and its path on standard error; nothing without a path."""
     if out is not None:
         found.save(out)

@@ -1,7 +1,5 @@
 """``bertology probe``, ``compare``, ``primer`` and ``run``: questions put to encoders."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bertology finetune``, ``compress``, ``pretrain`` and ``landscape``: models changed, and the loss around them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``bertology plan``, ``merge``, ``verify``, ``rerun``, ``report`` and ``cache``: runs, and what is stored for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
@@ -180,16 +178,16 @@ def prune(*, yes: bool = False, **settings: Any) -> None:
     typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
 
 
-def _ask(entries: Sequence[Stored]) -> None:
+def _ask(entries: "Sequence[Stored]") -> None:
     listed = "\n".join(map(_line, entries))
     otherwise = f"{_sum(entries)} would be deleted: say so with --yes, or see which with --dry-run"
     confirm(f"{listed}\ndelete {_sum(entries)}?", otherwise=otherwise)
 
 
-def _line(entry: Stored) -> str:
+def _line(entry: "Stored") -> str:
     return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.text}"
 
 
-def _sum(entries: Sequence[Stored]) -> str:
+def _sum(entries: "Sequence[Stored]") -> str:
     n_bytes = sum(entry.n_bytes for entry in entries)
     return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}, {n_bytes / 1e6:.1f} MB ({n_bytes:,} bytes)"

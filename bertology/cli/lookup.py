@@ -1,7 +1,5 @@
 """``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: list and check components."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json
@@ -281,7 +279,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in lines if text]
 
 
-def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
+def _on_pocket(probe: "Probe") -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks for the task, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
@@ -309,7 +307,7 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     return controls, lack, shown if labels else ""
 
 
-def _readouts(probe: Probe) -> list[str]:
+def _readouts(probe: "Probe") -> list[str]:
     """The readouts that the task can be read by, its own first."""
     from bertology.families.contract import family_of
     from bertology.families.request import ReadoutConfig

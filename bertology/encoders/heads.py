@@ -1,7 +1,5 @@
 """Further parts of a model: its masked-LM head applied to any layer, heads of other kinds, its decoder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Load an encoder: its tokenizer, its weights or fresh ones, and checks that nothing is silently wrong."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ object (with hooks, functions or classes of one's own, adapters, in half precisi
 and what runs is a copy of it that was compared with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools
@@ -314,7 +312,7 @@ class ModuleBody(nn.Module):
         """The last hidden states."""
         return SimpleNamespace(last_hidden_state=self.adapter.forward(self.module, input_ids, attention_mask))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleBody:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleBody":
         return ModuleBody(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
 
     def loaded(self) -> LoadedModel:

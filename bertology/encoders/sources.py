@@ -1,7 +1,5 @@
 """Models by name, folder, hub id or in memory: checks, downloads, shapes and fingerprints. Imports no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import itertools

@@ -1,7 +1,5 @@
 """The weights of a model, stored or loaded, one tensor at a time, with the layer and part of each."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """The items of a task with their labels, as inputs of a model, with its predictions, and the scores of these."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -86,7 +84,7 @@ class Items:
         """``[item]`` what is true."""
         return list(self.table["gold"])
 
-    def without(self, is_left_out: NDArray[np.bool_], reason: str) -> Items:
+    def without(self, is_left_out: NDArray[np.bool_], reason: str) -> "Items":
         """The items without those of the mask ``[item]``, which are counted as skipped for a reason."""
         if not (n := int(is_left_out.sum())):
             return self
@@ -332,7 +330,7 @@ class Row:
     choice."""
     offsets: NDArray[np.int64] | None = None
     """``[piece, 2]`` of questions, the place of each piece in its text."""
-    choices: tuple[Row, ...] = ()
+    choices: "tuple[Row, ...]" = ()
     """The text with each of its choices, the first of which is this row; empty where nothing is chosen from."""
 
     def __len__(self) -> int:

@@ -1,7 +1,5 @@
 """Fine-tuning from a model and a corpus to model folders with records, cards and scores; and by a file of runs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -141,7 +139,7 @@ def task_of(encoder: Encoder) -> str:
 _PIPELINES = {"tags": "token-classification", "answers": "question-answering", "choices": "multiple-choice"}
 
 
-def card_of(tuned: FineTuned) -> bytes:
+def card_of(tuned: "FineTuned") -> bytes:
     """The model card of a seed: what was trained on what, how, and the scores."""
     record = tuned.record
     more = f", {record.n_zero:,} of the others held at zero" if record.n_zero else ""
@@ -285,7 +283,7 @@ class FineTuned(Tables):
         return self._grid.frame.loc[:, "split":"n_items"]
 
     @property
-    def _grid(self) -> FineTunedGrid:
+    def _grid(self) -> "FineTunedGrid":
         return FineTunedGrid(self.path, {self.record.model: {self.record.task: self}})
 
     @cached_property

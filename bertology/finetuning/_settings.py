@@ -1,7 +1,5 @@
 """Settings of fine-tuning: published recipes, trained layers, and files of several runs and tasks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

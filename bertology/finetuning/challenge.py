@@ -1,7 +1,5 @@
 """Challenge sets: labelled texts or pairs, by whose groups the decisions of a model's own classifier are scored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +75,7 @@ class ChallengeProbe(Probe):
             raise CorpusError(f"{problem}: set labels, as {{{labels[0]}: {label}}}")
         return found
 
-    def statistics(self, items: Items, predicted: Labels) -> Iterator[LayerSums]:
+    def statistics(self, items: "Items", predicted: Labels) -> Iterator[LayerSums]:
         """Every text, or pair of texts, of the set that has a label.
 
         Yields the accuracy of ``[item]`` predicted labels, in all and by group; NameNotFoundError for lacking columns.
@@ -115,7 +113,7 @@ class _Challenge(SumsFamily):
     def configured(self, probe: Probe, config: ReadoutConfig) -> ChallengeProbe:
         return cast(ChallengeProbe, super().configured(probe, config))
 
-    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> Items:
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> "Items":
         """All of a source that is one piece; or at most so many items of each label, drawn by their texts."""
         from bertology.finetuning._items import Items, item_table
 
@@ -179,7 +177,7 @@ class _Challenge(SumsFamily):
         write_baseline_sums(baselines, job, lambda _: found, _counts(items), found[0].over.shape[1], "numpy")
 
 
-def _counts(items: Items) -> GeometryCounts:
+def _counts(items: "Items") -> GeometryCounts:
     return GeometryCounts(len(items), n_classes=len({*items.gold}), skipped=dict(items.skipped))
 
 

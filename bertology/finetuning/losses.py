@@ -1,7 +1,5 @@
 """The task that a model has a head for, on which it is scored whatever is done to its attention heads."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping

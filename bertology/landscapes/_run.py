@@ -3,8 +3,6 @@
 A point, and a direction, is one vector with all weights of a module, tied ones once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -424,7 +422,7 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> ShownFigure:
+    def plot(self, *, title: str | None = None) -> "ShownFigure":
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
         from bertology import _figures  # imports matplotlib
 
