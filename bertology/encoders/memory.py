@@ -26,13 +26,7 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology._languages_apart import read_as_declared
-from bertology.encoders._modules import (
-    LoadedModel,
-    check_unfamiliar,
-    find_blocks,
-    is_of_library,
-    no_parameters_learn,
-)
+from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library, no_parameters_learn
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
