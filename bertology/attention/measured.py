@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from bertology._lazy import pd
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import (
@@ -35,7 +36,6 @@ from bertology.errors import CorpusError, ModelError, ResultsError
 from bertology.measures.sums import Floats, Integers, Level, Scope
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 FARTHEST = 3
@@ -367,8 +367,6 @@ def head_statistics(
     Raises:
         BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
     """
-    import pandas as pd
-
     encoder = open_encoder(model, device=device, attention="eager")
     if not isinstance(corpus, Corpus | Sentences):
         corpus = load_corpus(corpus)

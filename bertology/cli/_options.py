@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
+from bertology._lazy import pd
 from bertology._machine import MEMORY_VARIABLE, memory_for_vectors
 from bertology.errors import BertologyError, cut_path
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology._page import PageAndFigure
     from bertology.activations.progress import Progress
 

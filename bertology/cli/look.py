@@ -13,6 +13,7 @@ import typer
 import bertology
 from bertology import encoders
 from bertology._files import read_text, write_derived
+from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
 from bertology._page import full_page, is_page, write_page
 from bertology.cli._options import (
@@ -29,8 +30,6 @@ from bertology.encoders.sources import known_models
 from bertology.errors import ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology.cloze.asking import ClozeReading
     from bertology.cloze.prompts import AnswerForm
     from bertology.corpora import Corpus, Sentence, Sentences
@@ -150,8 +149,6 @@ def _cloze_lines(reading: ClozeReading) -> list[str]:
 
 
 def _cloze_frame(reading: ClozeReading) -> pd.DataFrame:
-    import pandas as pd
-
     by_layer = pd.MultiIndex.from_product([reading.layers, reading.words], names=["layer", "word"])
     ranks = None if reading.ranks is None else reading.ranks.ravel()
     frame = pd.DataFrame({"log_prob": reading.log_probs.ravel().round(6), "rank": ranks}, index=by_layer)
@@ -577,8 +574,6 @@ def align(
     found = bertology.align(firsts, seconds, layers=layers, **settings)
 
     def frame() -> pd.DataFrame:
-        import pandas as pd
-
         return pd.concat([one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)])
 
     is_brief = format == "pharaoh" or file is not None

@@ -20,6 +20,7 @@ import typer
 import bertology
 from bertology import encoders
 from bertology._files import cache_folder, explained_write_errors
+from bertology._lazy import torch
 from bertology._machine import bfloat16_is_fast, choose_device, size_in_words
 from bertology._names import Registered
 from bertology.cli._options import command
@@ -198,8 +199,6 @@ def _checked(what: str) -> str:
                 found.append(f"no {name}, which {use}")
         return ", ".join(found)
     if what == "compute":
-        import torch
-
         device, threads = choose_device("auto"), f"{torch.get_num_threads()} threads of {os.cpu_count()} processors"
         speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
         return f"device {device}, {threads}; bfloat16 is {speed}"

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bertology._languages_apart import read_as_declared
+from bertology._lazy import transformers
 from bertology._machine import choose_device, explained_shortage
 from bertology.encoders import _modules, sources
 from bertology.encoders.alignment import PieceReader
@@ -27,10 +28,8 @@ _DEFAULT_LENGTH = 512
 
 def load_tokenizer(source: sources.ModelSource, *, trust_remote_code: bool = False) -> Any:
     """The model's tokenizer, which must be a fast one, as these alone give character offsets."""
-    from transformers import AutoTokenizer
-
     with sources.one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
-        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     check_fast(tokenizer, source.folder)
     return tokenizer
 
@@ -195,11 +194,9 @@ def load_reader(
     source: sources.ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None
 ) -> PieceReader:
     """The tokenizer of an encoder, ready to align words to pieces, without its weights; see :func:`load_encoder`."""
-    from transformers import AutoModel
-
     if isinstance(source, sources.MemorySource):
         return piece_reader(source, source.tokenizer, source.model.body, max_pieces=max_pieces)
-    kind: Any = AutoModel
+    kind: Any = transformers.AutoModel
     with sources.quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = sources.load_config(source, trust_remote_code)
@@ -223,8 +220,6 @@ def _load_model(
     source: sources.ModelSource, shape: sources.ModelShape, init: sources.Init, seed: int, options: dict[str, Any]
 ) -> _modules.LoadedModel:
     """The modules of a model of files, with the head that came with it, checked against the configuration."""
-    import transformers
-
     library: Any = transformers
     config = sources.load_config(source, options["trust_remote_code"])
     has_head = sources.claims_masked_lm_head(config)
@@ -290,8 +285,6 @@ class WholeModel:
 
 def load_whole(source: sources.ModelSource) -> WholeModel:
     """Load an encoder with all its heads, from whole files, to change its weights or shape and to save it."""
-    import transformers
-
     needed = check_files(source, "pretrained")
     shape = sources.model_shape(source)
     with sources.quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
@@ -368,8 +361,6 @@ def load_tunable(
         trust_remote_code: run Python code that comes with the model.
         config: that of another architecture, all of whose weights are then drawn by the seed.
     """
-    import transformers
-
     source, name, is_own = encoder.source, encoder.name, config is None
     check_files(source, "pretrained")
     if encoder.tokenizer.pad_token_id is None:
@@ -404,11 +395,9 @@ def _with_new_head(
     source: sources.ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
 ) -> tuple[Any, frozenset[str]]:
     """The model with a head whose weights are drawn anew, and the paths of the modules whose weights are."""
-    from transformers import AutoModel
-
     with torch.random.fork_rng(devices=[]):
         model = sources.drawn(kind, config, seed, **options)
-        body, missing = sources.pretrained(AutoModel, source, config=config, **options)
+        body, missing = sources.pretrained(transformers.AutoModel, source, config=config, **options)
         weights = model.base_model.state_dict()
         stored = body.state_dict().items()
         known = {name: value for name, value in stored if name in weights and name not in missing}

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology._languages_apart import read_as_declared
+from bertology._lazy import transformers
 from bertology.encoders import sources
 from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library, no_parameters_learn
 from bertology.encoders.encoder import Encoder
@@ -218,8 +219,6 @@ def _of_transformers(
 
 def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """The module of an object that runs, and the model of transformers in it, without ``torch.compile`` and such."""
-    from transformers import PreTrainedModel
-
     runs = model
     while isinstance(model, nn.Module):
         if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
@@ -234,7 +233,7 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             raise ModelError(f"model {type(model).__name__}: hooks of a wrapper; put them on the model that it wraps")
         model = inside
     which = f"model {type(model).__name__}"
-    if not isinstance(model, PreTrainedModel):
+    if not isinstance(model, transformers.PreTrainedModel):
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")

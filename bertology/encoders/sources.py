@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from bertology import _files
+from bertology._lazy import torch, transformers
 from bertology._machine import is_out_of_memory
 from bertology._machine import quiet_download as quiet_download
 from bertology._machine import quiet_loading as quiet_loading
@@ -242,12 +243,10 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:
-            from transformers import CONFIG_MAPPING
-
-            if family not in CONFIG_MAPPING:
+            if family not in transformers.CONFIG_MAPPING:
                 raise ModelError(f"{path}: model_type {family!r} is not known to transformers")
             with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-                filled = CONFIG_MAPPING[family](**config)
+                filled = transformers.CONFIG_MAPPING[family](**config)
             from_library = {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
         if (value := value or _first_of(from_library, names)) is None:
             raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
@@ -313,19 +312,17 @@ def _file_digest(path: Path, signature: tuple[int, int, int]) -> str:
 
 def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     """The configuration of a model, by its class in transformers."""
-    from transformers import CONFIG_MAPPING, AutoConfig
-
     path = source.folder / "config.json"
     raw = read_config(source.folder)
     if raw["model_type"] == "bertology_lstm":
         import_module("bertology.encoders.architectures")  # registers it
-    if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
+    if raw["model_type"] not in transformers.CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
         remedy = "pass --trust-remote-code (trust_remote_code=True), and set it in a file of settings, if you trust it"
         raise ModelError(f"model {source.name} runs Python code of its own: {remedy}")
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-        config = AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+        config = transformers.AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
         config._attn_implementation = None  # such as flash_attention_2: how it was trained, not what it computes
     return config
@@ -367,8 +364,6 @@ def drawn(kind: Any, config: Any, seed: int, dtype: Any, **options: Any) -> Any:
 
     Weights are drawn in float32 whatever the dtype, so that a seed means the same weights in each.
     """
-    import torch
-
     with quiet_loading(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = kind.from_config(config, dtype=torch.float32, **options)
@@ -489,8 +484,6 @@ def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path)
         raise ModelError(f"{folder}: adapters need peft: pip install 'bertology[peft]'")
     with quiet_loading():
         import peft
-        import torch
-        import transformers
     library: Any = transformers
     with quiet_loading(), one_line(f"{folder}: the adapter cannot be merged into {base.name}", remedy=AGAIN):
         adapter: Any = peft.PeftConfig.from_pretrained(str(folder))

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from bertology._lazy import transformers
 from bertology._names import by_key
 from bertology.encoders import sources
 from bertology.encoders._modules import LoadedModel, find_blocks
@@ -51,8 +52,6 @@ class StoredWeights:
     """
 
     def __init__(self, source: sources.ModelSource) -> None:
-        import transformers
-
         check_files(source, "pretrained")
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in sources.weight_files(source.folder))
