@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from bertology import attention
 from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, Measured, ReadText
 from bertology.encoders import ModelShape
 from bertology.families import contract, sums
@@ -139,13 +140,11 @@ class _Question(NamedTuple):
 
 def _read_together(asked: Sequence[_Question], job: contract.Resources) -> None:
     """Read the maps of each split in one pass for several questions, and write their cells."""
-    from bertology.attention import stream_maps
-
     watch, splits, first, request = Stopwatch(), job.pair.splits, asked[0].probe, job.pair.request
     passes: dict[str, MapPass] = {}
     for split in ("dev", "test"):
         if any(split in one.makers for one in asked):
-            passes[split] = stream_maps(
+            passes[split] = attention.stream_maps(
                 job.get_encoder(),
                 splits.by_name[split],
                 [maker for one in asked for maker in one.makers.get(split, ())],

@@ -21,6 +21,7 @@ from torch.nn.utils import parameters_to_vector
 
 from bertology._files import explained_system_errors, given_path, taken, write_derived
 from bertology._folder import versions
+from bertology._lazy import LazyModule
 from bertology._machine import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology._settings import checked
@@ -37,7 +38,9 @@ from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
 
 if TYPE_CHECKING:
-    from bertology._figures import ShownFigure
+    from bertology import _figures
+else:
+    _figures = LazyModule("bertology._figures")  # imports matplotlib
 
 _LEAST_SINE = 1e-3
 _BATCH = 64
@@ -422,10 +425,8 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> "ShownFigure":
+    def plot(self, *, title: str | None = None) -> "_figures.ShownFigure":
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
-        from bertology import _figures  # imports matplotlib
-
         is_line = len(self.models) == 2
         figure = _figures.new_figure(5.2, 3.4 if is_line else 4.4)
         axes = figure.add_subplot()
@@ -475,13 +476,11 @@ class Landscape(Tables):
         Raises:
             BertologyError: the folder cannot be written.
         """
-        from bertology._figures import figure_bytes
-
         found = {**self.details, **{one.name: getattr(self, one.name) for one in fields(self)[1:-1]}}
         record = json.dumps(found, indent=1, default=asdict) + "\n"
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            "landscape.svg": figure_bytes(self.plot(), "svg"),
+            "landscape.svg": _figures.figure_bytes(self.plot(), "svg"),
             _RECORD: record.encode(),  # last: it makes the landscape finished
         }
         write_derived(given_path(folder), files, remedy="choose another --out")
