@@ -3,8 +3,6 @@
 A point, and a direction, is one vector with all weights of a module, tied ones once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -23,6 +21,7 @@ from torch.nn.utils import parameters_to_vector
 
 from bertology._files import explained_system_errors, given_path, taken, write_derived
 from bertology._folder import versions
+from bertology._lazy import LazyModule
 from bertology._machine import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology._settings import checked
@@ -39,7 +38,9 @@ from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
 
 if TYPE_CHECKING:
-    from bertology._figures import ShownFigure
+    from bertology import _figures
+else:
+    _figures = LazyModule("bertology._figures")  # imports matplotlib
 
 _LEAST_SINE = 1e-3
 _BATCH = 64
@@ -139,6 +140,8 @@ class Loss:
     """Items that the mean is over."""
     parts: Callable[[], Iterator[Tensor]]
     """For each batch, the sum of the loss over its items, a scalar."""
+    head: HeadKind | None = None
+    """The head of the task whose loss it is; None of masked pieces."""
 
     @torch.no_grad()
     def mean(self) -> float:
@@ -171,10 +174,8 @@ def loss_of_masked(encoder: Encoder, sentences: Sentences, settings: LandscapeSe
     return Loss(module, "bits", sum(len(batch.distinct) for batch in batches), parts)
 
 
-def loss_of_task(
-    encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path
-) -> tuple[Loss, HeadKind]:
-    """The loss of a fine-tuned model with its task head, as in training but without dropout; and the kind of head."""
+def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path) -> Loss:
+    """The loss of a fine-tuned model with its task head, as in training but without dropout."""
     tuned = load_tuned(encoder, sentences)
     if tuned.record.settings.layers == "none":
         raise ModelError(f"{head}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it")
@@ -193,7 +194,7 @@ def loss_of_task(
             yield output["loss"] * n_items * (1.0 if is_number else 1 / math.log(2))
 
     unit = "squared error" if is_number else "bits"
-    return Loss(module, unit, sum(number for _, number in batches), parts), tuned.record.task_of_labels.head
+    return Loss(module, unit, sum(number for _, number in batches), parts, tuned.record.task_of_labels.head)
 
 
 class Objective:
@@ -202,13 +203,12 @@ class Objective:
     def __init__(
         self, source: ModelSource, head: Path | None, sentences: Sentences, settings: LandscapeSettings, device: str
     ) -> None:
-        self.head: HeadKind | None = None
         self.encoder = load_encoder(source if head is None else str(head), device=device)
         if head is not None:
-            self.loss, self.head = loss_of_task(self.encoder, sentences, settings, head)
-            return
-        _check_masked(self.encoder)
-        self.loss = loss_of_masked(self.encoder, sentences, settings)
+            self.loss = loss_of_task(self.encoder, sentences, settings, head)
+        else:
+            _check_masked(self.encoder)
+            self.loss = loss_of_masked(self.encoder, sentences, settings)
 
     def point(self, source: ModelSource) -> Tensor:
         """The weights of a model, with the head of the task where it does not have that head itself."""
@@ -219,7 +219,7 @@ class Objective:
         module: Any = self.loss.module
         reference: dict[str, Tensor] = dict(module.named_parameters())
         needed = reference
-        if self.head is None:
+        if self.loss.head is None:
             _check_masked(encoder)
             found = dict(encoder.model.outermost.named_parameters())
         else:
@@ -230,7 +230,7 @@ class Objective:
             config: Any = other.config
             is_alike = config.id2label == module.config.id2label
             if is_alike and (config.architectures or [""])[0] == type(module).__name__:
-                found = dict(load_tunable(encoder, head=self.head, seed=None).model.named_parameters())
+                found = dict(load_tunable(encoder, head=self.loss.head, seed=None).model.named_parameters())
         for name, value in reference.items():
             if name in found and found[name].shape != value.shape:
                 shapes = f"{list(found[name].shape)}, and {list(value.shape)} in {own}"
@@ -425,10 +425,8 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> ShownFigure:
+    def plot(self, *, title: str | None = None) -> "_figures.ShownFigure":
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
-        from bertology import _figures  # imports matplotlib
-
         is_line = len(self.models) == 2
         figure = _figures.new_figure(5.2, 3.4 if is_line else 4.4)
         axes = figure.add_subplot()
@@ -478,13 +476,11 @@ class Landscape(Tables):
         Raises:
             BertologyError: the folder cannot be written.
         """
-        from bertology._figures import figure_bytes
-
         found = {**self.details, **{one.name: getattr(self, one.name) for one in fields(self)[1:-1]}}
         record = json.dumps(found, indent=1, default=asdict) + "\n"
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            "landscape.svg": figure_bytes(self.plot(), "svg"),
+            "landscape.svg": _figures.figure_bytes(self.plot(), "svg"),
             _RECORD: record.encode(),  # last: it makes the landscape finished
         }
         write_derived(given_path(folder), files, remedy="choose another --out")
