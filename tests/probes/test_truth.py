@@ -9,7 +9,7 @@ import pytest
 
 from bertology import BertologyError, probe
 from bertology.causal.truth import Importance, decided_rightly
-from bertology.encoders import Encoder
+from bertology.encoders import load_encoder
 from bertology.pocket import truth_items
 
 
@@ -44,7 +44,8 @@ def test_importance_of_a_method_that_is_known() -> None:
     assert found["cause_first_strongest"].values.tolist() == pytest.approx([1])
 
 
-def test_the_model_knows_agreement_and_methods_differ(encoder: Encoder) -> None:
+def test_the_model_knows_agreement_and_methods_differ() -> None:
+    encoder = load_encoder("pocket", device="cpu")
     assert decided_rightly(encoder, truth_items("agreement", 60)).count(True) > 40
     rows = probe("truth:agreement", layers=[0, 3], controls="none", device="cpu", readout=_with(n_texts=40))
     frame = rows.to_pandas()
@@ -55,7 +56,7 @@ def test_the_model_knows_agreement_and_methods_differ(encoder: Encoder) -> None:
     assert found["integrated gradients"] < 0.6
 
 
-def test_a_planted_shortcut_is_found(encoder: Encoder) -> None:
+def test_a_planted_shortcut_is_found() -> None:
     readout = _with(n_train=400, n_texts=24, lr=1e-3)
     frame = probe("truth:shortcut:2", layers=[0, 4], controls="none", device="cpu", readout=readout).to_pandas()
     of = frame.set_index(["metric", "group"])["value"]
