@@ -29,7 +29,7 @@ from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.errors import ClozeError, ModelError, quoted
 from bertology.measures import majority
-from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
+from bertology.measures.sums import LayerSums, cluster_sums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
@@ -361,9 +361,7 @@ class MaskedReading:
         for name, kind in product(found, asked):  # [bits, right, divergence; layer, word] over the subwords of words
             chosen, words = np.isin(every.word, asked[kind]), asked[kind]
             order, values = np.searchsorted(words, every.word[chosen]), found[name][..., chosen]
-            sums = np.zeros((*values.shape[:2], len(words)))
-            for row in np.ndindex(values.shape[:2]):
-                sums[row] = np.bincount(order, weights=values[row], minlength=len(words))
+            sums = np.stack([cluster_sums(of_layers, order, len(words)) for of_layers in values])
             sums[1] = sums[1] == 0
             of_kind[name][kind] = sums
         return Predictions(asked, of_kind.pop(_PLAIN), of_kind)

@@ -375,7 +375,13 @@ class Passes:
     def changes(self, layer: int, cells: Sequence[tuple[int, Cell]]) -> Tensor:
         """``[cell]`` changes of the score of a row of the base by patching a cell at a layer."""
         encoder, rows = self._encoder, torch.tensor([row for row, _ in cells])
-        is_patched = self._is_patched(cells)
+        of_source = next(iter(self._of_source.values()))
+        width = of_source.shape[2] // encoder.n_heads
+        is_patched = torch.zeros(len(cells), *of_source.shape[1:], dtype=torch.bool)
+        for number, (_, cell) in enumerate(cells):
+            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
+            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
+        is_patched = is_patched.to(of_source.device)
 
         def exchange(layer: int) -> Change:
             fold, source = self._decision.fold, self._of_source[layer][rows]
@@ -393,16 +399,6 @@ class Passes:
             changed = self._decision.scores(self._ids[rows], rows, resumed=(begin, start))
         return changed - self.base_scores[rows]
 
-    def _is_patched(self, cells: Sequence[tuple[int, Cell]]) -> Tensor:
-        """``[cell, piece, dim]`` which values of the base a cell exchanges."""
-        of_source = next(iter(self._of_source.values()))
-        shape, width = of_source.shape[1:], of_source.shape[2] // self._encoder.n_heads
-        is_patched = torch.zeros(len(cells), *shape, dtype=torch.bool)
-        for number, (_, cell) in enumerate(cells):
-            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
-            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
-        return is_patched.to(of_source.device)
-
     def linear_changes(self, layers: Sequence[int], cells: Sequence[tuple[int, Cell]], *, steps: int) -> Tensor:
         """``[layer, cell]`` first-order estimates of :meth:`changes`: (source − base) · gradient of the score, summed.
 
@@ -416,7 +412,8 @@ class Passes:
             if share:
                 start, end = self._base[0][0], self._of_start[0]
                 begin = self._starting(start + share * (end - start))
-            of_base, gradients, scores = self._with_gradients(layers, begin)
+            with begin:
+                of_base, gradients, scores = with_gradients(self._decision, layers, self._ids, site=self._site)
             slopes = {layer: slopes[layer] + gradients[layer] / steps for layer in layers}
         if steps == 1:
             self.base_scores = scores
@@ -432,31 +429,32 @@ class Passes:
                 found[place, number] = parts[row, torch.from_numpy(cell.pieces)][:, heads].sum()
         return found
 
-    def _with_gradients(
-        self, layers: Sequence[int], begin: AbstractContextManager[None]
-    ) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
-        """``[row, piece, dim]`` values of the site with the gradients of the score, by layer, and ``[row]`` scores."""
-        kept: dict[int, Tensor] = {}
-
-        def keep(layer: int, values: Tensor) -> Tensor:
-            kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
-            return kept[layer]
-
-        keeping = [Intervention(layer, partial(keep, layer), self._site) for layer in layers]
-        with torch.enable_grad(), begin, intervening_in(self._encoder, keeping):
-            scores = self._decision(self._ids)
-            found = torch.autograd.grad(scores.sum(), [kept[layer] for layer in layers], allow_unused=True)
-        unfold, both = self._decision.unfold, zip(layers, found, strict=True)
-        values = {layer: unfold(kept[layer].detach()) for layer in layers}
-        # Nothing of a layer above a probe matters.
-        slopes = {layer: torch.zeros_like(values[layer]) if one is None else unfold(one) for layer, one in both}
-        return values, slopes, scores.detach().double().cpu()
-
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
     """Changes of what an encoder computes, in passes inside the context."""
     body, blocks = encoder.model.body, encoder.model.blocks
     return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
+
+
+def with_gradients(
+    decision: Decision, layers: Sequence[int], *texts: Tensor, site: Site = "hidden_state"
+) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
+    """``[row, piece, dim]`` values of a site with the gradients of the score, by layer, and ``[row]`` scores of texts,
+    which are given as the decision is called. Gradients are zero above all that the score depends on."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(layer: int, values: Tensor) -> Tensor:
+        kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
+        return kept[layer]
+
+    keeping = [Intervention(layer, partial(keep, layer), site) for layer in layers]
+    with torch.enable_grad(), intervening_in(decision.encoder, keeping):
+        scores = decision(*texts)
+        of_layers = [kept[layer] for layer in layers]
+        found = torch.autograd.grad(scores.sum(), of_layers, allow_unused=True, materialize_grads=True)
+    values = {layer: decision.unfold(kept[layer].detach()) for layer in layers}
+    slopes = {layer: decision.unfold(one) for layer, one in zip(layers, found, strict=True)}
+    return values, slopes, scores.detach().double().cpu()
 
 
 def path_shares(steps: int) -> list[float]:
@@ -810,12 +808,8 @@ def trace(
             raise ClozeError(
                 f"{quoted(without[0].text)}: no place is called {_SUBJECT}, which is noised: name its words"
             )
-    values, cells = [], list[list[Cell]]()
-    for batch in batches(encoder, aligned, 1):
-        rows = [aligned[number] for number in batch]
-        states = Decision(encoder, rows).states(ids_of(rows, 0), layers=(0,))[0].float().cpu()
-        for row, number in enumerate(batch):
-            values.append(states[row, torch.from_numpy(aligned[number].places[_SUBJECT])].flatten())
+    cells, embeddings = list[list[Cell]](), place_states(encoder, aligned, (0,))
+    values = [states.flatten() for _, side, name, states in embeddings if (side, name) == (0, _SUBJECT)]
     deviation = n_deviations * float(torch.cat(values).std())
     for one in aligned:
         cells.append([])

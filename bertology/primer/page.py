@@ -12,7 +12,7 @@ from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
 from bertology.primer.claims import Claim, Rule, section_title
-from bertology.primer.rules import VERDICTS, Finding, Outcome, described
+from bertology.primer.rules import VERDICTS, Outcome, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
 from bertology.results import Results
@@ -132,24 +132,17 @@ def _charts(same: Sequence[Outcome]) -> Iterator[Table]:
         for one in same:
             finding = one.findings[number] if number < len(one.findings) else None
             name = "" if len(same) == 1 else f"{one.model} "
-            if finding is None or finding.score is None or not _is_by_layer(finding.score):
+            score = None if finding is None else finding.score
+            if finding is None or score is None or not score.is_by_layer:
                 continue
-            lines[f"{name}{_about(finding)}"] = _best_heads(finding.score)
+            first = finding.contrast.rows[0]
+            lines[f"{name}{'best head of each layer' if first.head else first.task}"] = _best_heads(score)
             if finding.baseline is not None:
                 lines[f"{name}{finding.about.partition(' ')[2] or 'comparison'}"] = _best_heads(finding.baseline)
         key = tuple(cell for line in lines.values() for cell in line.cells)
         if lines and key not in known:
             known.add(key)
             yield _chart(lines, is_relative=len({len(line.keys) for line in lines.values() if len(line.keys) > 1}) > 1)
-
-
-def _is_by_layer(curve: Curve) -> bool:
-    return len(curve.keys) > 1 and all(row.layer is not None for row in curve.rows)
-
-
-def _about(finding: Finding) -> str:
-    row = finding.contrast.rows[0]
-    return "best head of each layer" if row.head else row.task
 
 
 def _best_heads(curve: Curve) -> Curve:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -55,10 +55,6 @@ class Plan:
         if role in self.unbound:
             return self.unbound[role]
         return {key[:3]: key[3] for key in self.refused}.get((model, self.corpora[role], task))
-
-    def plain(self) -> dict[str, Any]:
-        """The plan as JSON keeps it."""
-        return asdict(self)
 
 
 def bound_corpora(

@@ -8,7 +8,7 @@ import itertools
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,7 +214,7 @@ def _cells(one: Outcome) -> list[Any]:
 
 def curve_strip(curve: Curve | None) -> str:
     """A curve by layer as block characters; a dash where there is none."""
-    if curve is None or len(curve.keys) < 2 or any(row.layer is None for row in curve.rows):
+    if curve is None or not curve.is_by_layer:
         return NOTHING
     values = curve.by_layer().values
     low, high = float(values.min()), float(values.max())
@@ -333,7 +333,7 @@ def primer(
         if value != flat_setting(name).get_default():
             command += [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
     record = {
-        "plan": plan.plain(),
+        "plan": asdict(plan),
         "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
         "quick": quick,
         "command": shlex.join(command),
