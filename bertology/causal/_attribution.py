@@ -156,8 +156,8 @@ def attribute(
             of_text = _Reader(reader, one, seed=(seed, number), **settings)
             for method in in_order:
                 of_text.add(method, layers_of.get(method, (0,)))
-            of_text.scores |= {(name, 0): of_name[number] for name, of_name in given.items()}
-            found.append(of_text.result(number))
+            of_text.found.scores.update({(name, 0): of_name[number] for name, of_name in given.items()})
+            found.append(of_text.found)
         return found
 
     parts = on_each_core(encoder, work, most=min(_MOST_WORKERS, len(kept)))
@@ -226,10 +226,9 @@ class _Reader:
         self._empty[torch.from_numpy(np.concatenate(self._pieces))] = self._empty_id
         every = [one.ids[0], self._empty.cpu().numpy()]
         self._plain, self._of_empty = map(float, scores_of(encoder, one, every))
-        self.scores: dict[Key, Floats] = {}
-        self._special: dict[Key, Floats] = {}
-        self._errors: dict[Key, float] = {}
-        self._seconds: dict[str, float] = {}
+        self._special = one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
+        names = tuple(encoder.tokenizer.convert_ids_to_tokens(one.ids[0][self._special].tolist()))
+        self.found = Attributed(seed[1], one.words, self._plain, {}, one, {}, names, {}, {})
 
     def add(self, method: str, layers: Sequence[int]) -> None:
         """Compute the scores of a method in some layers, with their time and error of completeness."""
@@ -253,25 +252,19 @@ class _Reader:
                 found = self._of_words(method, of_pieces)
             case _:
                 found = self._of_words(method, self._attention(method, layers) if layers else {})
-        self._seconds[method] = time.perf_counter() - started
+        self.found.seconds[method] = time.perf_counter() - started
         gain = self._plain - self._of_empty
         for layer, values in found.items():
-            self.scores[method, layer] = values
+            self.found.scores[method, layer] = values
             if method in SIGNED:
-                self._errors[method, layer] = abs(float(values.sum()) - gain) / abs(gain) if gain else float("nan")
-
-    def result(self, number: int) -> Attributed:
-        """All that was computed."""
-        at = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
-        names = tuple(self._encoder.tokenizer.convert_ids_to_tokens(self._one.ids[0][at].tolist()))
-        own = self._special, names, self._errors, self._seconds
-        return Attributed(number, self._one.words, self._plain, self.scores, self._one, *own)
+                missed = abs(float(values.sum()) - gain)
+                self.found.errors[method, layer] = missed / abs(gain) if gain else float("nan")
 
     def _of_words(self, method: str, of_pieces: Mapping[int, Floats]) -> dict[int, Floats]:
         """``[word]`` scores by layer, of those ``[piece]``; those of special tokens are kept apart."""
-        special, found = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64)), {}
+        found = {}
         for layer, scores in of_pieces.items():
-            self._special[method, layer] = scores[special]
+            self.found.special[method, layer] = scores[self._special]
             by_owner = scores / np.maximum(self._n_owners, 1)
             found[layer] = np.array([by_owner[pieces].sum() for pieces in self._pieces])
         return found

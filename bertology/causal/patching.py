@@ -200,7 +200,6 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _measure(self) -> str:
-        """Name of the score."""
         if self.source == "noise" and self.targets[0].kind == "word":
             return "probability of the object"
         return name_of_score(self.targets)
@@ -359,8 +358,6 @@ class Passes:
         return starting_from(model.body, model.blocks, 0, self._decision.fold(state))
 
     def _keeping(self, into: dict[int, Tensor], site: Site, layers: Sequence[int] | None = None) -> list[Intervention]:
-        """Keep what a site computes, by layer."""
-
         def keep(layer: int, values: Tensor) -> Tensor:
             into[layer] = self._decision.unfold(values if site == "hidden_state" else values.clone())
             return values

@@ -157,7 +157,6 @@ def _pair(item: TruthItem, name: str) -> PatchPair:
 def _of_words(
     encoder: Encoder, pairs: Mapping[str, Sequence[PatchPair]], layers: Sequence[int]
 ) -> dict[str, Importance]:
-    """Importance by all attributions."""
     differ = {}
     for name, some in pairs.items():
         both = [pair.words() for pair in some]

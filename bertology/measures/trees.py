@@ -105,8 +105,8 @@ def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = csr_array((np.ones(len(edges)), tuple(ends)), shape=(n_words, n_words))
+    one, other = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    graph = csr_array((np.ones(len(edges)), (one, other)), shape=(n_words, n_words))
     _, above = breadth_first_order(graph, root, directed=False)  # negative without one
     heads = np.maximum(above + 1, -1)
     heads[root] = 0

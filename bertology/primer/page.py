@@ -89,7 +89,6 @@ def render_primer(
 
 
 def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
-    """What the page shows of one claim."""
     claim = same[0].claim
     outcomes = []
     for one in same:

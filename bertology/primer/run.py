@@ -201,7 +201,6 @@ def _marked(one: Outcome) -> str:
 
 
 def _cells(one: Outcome) -> list[Any]:
-    """The cells of a claim in the table of its section."""
     published = f"{one.claim.published.value} ({one.claim.published.model})" if one.claim.published else NOTHING
     finding = one.deciding
     if finding is None:

@@ -335,7 +335,6 @@ class Scores:
 
 
 def _counting(row: ResultRow, unit: str) -> ResultRow:
-    """The row, whose clusters are called ``unit``."""
     return replace(row, params_json=json.dumps({**json.loads(row.params_json), "clusters": unit}, sort_keys=True))
 
 

@@ -35,7 +35,6 @@ _SPREAD = "sd_"
 class Trained:
     """The models of one role."""
 
-    role: str
     title: str
     """Their name in tables, which they share."""
     models: Mapping[int, Any]
@@ -82,7 +81,7 @@ def train(
     """
     from bertology.encoders import side_by_side
 
-    made: dict[str, Trained] = {ENCODER: Trained(ENCODER, title, {0: encoder})}
+    made: dict[str, Trained] = {ENCODER: Trained(title, {0: encoder})}
     for role in roles_needed(claims):
         training = claims.models[role]
         is_own = training.pretrain is not None or training.beside is not None
@@ -99,7 +98,7 @@ def train(
                 models = _made(claims, training, sources, corpora, where, device=device, show=show)
         except BertologyError as error:
             raise type(error)(f"model {role} of the claims: {error}") from error
-        made[role] = Trained(role, own_title, models)
+        made[role] = Trained(own_title, models)
     return made
 
 
