@@ -229,21 +229,19 @@ def kept_decisions(
     every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
     for number, batch in enumerate(plan_batches(pieces.window_lengths)):
         windows = np.sort(batch.windows)
-        inputs = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        ids, mask = torch.from_numpy(inputs["input_ids"]), None
-        if batch.is_padded:
-            mask = torch.from_numpy(inputs["attention_mask"])
+        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
+        inputs = {name: torch.from_numpy(given[name]) for name in ("input_ids", "attention_mask") if name in given}
         _, positions = every.inside(windows)
-        visible = torch.zeros(ids.shape, dtype=torch.bool)
+        visible = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
         visible[tuple(torch.from_numpy(positions).T)] = True
         kinds: dict[Kind, Tensor] = {"masked": torch.zeros_like(visible), "visible": visible}
         of_decision = np.repeat(of_window[windows], visible.sum(1).numpy() if by_word else 1)
 
-        def log_probs(visible: Tensor = visible, ids: Tensor = ids, mask: Tensor | None = mask) -> Tensor:
-            logits: Tensor = encoder.task_output(ids, attention_mask=mask).logits.float().log_softmax(-1).cpu()
+        def log_probs(visible: Tensor = visible, inputs: dict[str, Tensor] = inputs) -> Tensor:
+            logits: Tensor = encoder.task_output(**inputs).logits.float().log_softmax(-1).cpu()
             return logits[visible] if by_word else logits
 
-        plain, states = log_probs(), encoder.hidden_states(ids, mask, layers=layers)
+        plain, states = log_probs(), encoder.hidden_states(**inputs, layers=layers)
         np.add.at(under, of_decision, 1)
         for place, layer in enumerate(layers):
             for name, change in changes.items():

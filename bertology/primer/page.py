@@ -212,12 +212,8 @@ class Examples:
     def _example(self, of: Mapping[Any, Any], prompts: dict[str, str]) -> dict[str, str]:
         text = of.get("text") if isinstance(of.get("text"), str) else prompts.get(str(of["sentence"]), "")
         word = of.get("word") if isinstance(of.get("word"), str) else ""
-        return {
-            "text": str(text or of["sentence"]),
-            "word": str(word),
-            "gold": str(of["gold"]),
-            "predicted": str(of["predicted"]),
-        }
+        shown = {"text": text or of["sentence"], "word": word, "gold": of["gold"], "predicted": of["predicted"]}
+        return {name: str(value) for name, value in shown.items()}
 
     def _corpus(self, title: str) -> Any:
         if title not in self._texts:
