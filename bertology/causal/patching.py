@@ -533,7 +533,7 @@ def patch(
         without = "no other pair with its words in the same places has the same value"
         reasons |= {number: without for number in kept if number not in sources}
         kept = {number: kept[number] for number in sources}
-    shifts = mean_differences(encoder, asked, kept, from_, into, chosen) if source == "mean_difference" else None
+    shifts = mean_differences(encoder, asked, kept, from_, chosen) if source == "mean_difference" else None
     numbers, ones = list(kept), list(kept.values())
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
@@ -676,12 +676,7 @@ def values_and_halves(
 
 
 def mean_differences(
-    encoder: Encoder,
-    pairs: Sequence[PatchPair],
-    aligned: Mapping[int, AlignedPair],
-    source: int,
-    base: int,
-    layers: Sequence[int],
+    encoder: Encoder, pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], source: int, layers: Sequence[int]
 ) -> Callable[[Sequence[int]], dict[int, Tensor]]:
     """A function that gives, for numbers of pairs, ``[pair, piece, dim]`` by layer how far the texts are moved.
 
@@ -697,7 +692,8 @@ def mean_differences(
         counts[key] += 1
 
     def shifts(asked: Sequence[int]) -> dict[int, Tensor]:
-        moved = torch.zeros(len(layers), len(asked), len(aligned[asked[0]].ids[base]), encoder.dim, dtype=torch.float64)
+        n_pieces = len(aligned[asked[0]].ids[source])
+        moved = torch.zeros(len(layers), len(asked), n_pieces, encoder.dim, dtype=torch.float64)
         for row, number in enumerate(asked):
             sign = 1.0 if pairs[number].values[source] == values[1] else -1.0
             for name, pieces in aligned[number].places.items():

@@ -8,7 +8,7 @@ that of the unused property divided by that of the cause is 0 for a method that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +100,7 @@ def method_scores(encoder: Encoder, items: Sequence[TruthItem], *, layers: Seque
         learned = exchange_directions(encoder, some, layers=layers, **how)
         flips = (learned.base + learned.changes[0, :, 0] > 0)[:, ::2]  # of the text; the other one is its source
         effects.setdefault("learned direction (DAS)", {})[name] = flips.astype(np.float64)
-    halves = np.arange(len(kept)) % 2
-    fits = {name: _fitted(encoder, chosen[name], ones[name], halves, layers) for name in chosen}
+    fits = {name: _fitted(encoder, chosen[name], ones[name], layers) for name in chosen}
     for method in ("probe", "probe, selectivity", "erasure"):
         if all(method in of for of in fits.values()):
             effects[method] = {name: of[method] for name, of in fits.items()}
@@ -150,8 +149,7 @@ def _pair(item: TruthItem, name: str) -> PatchPair:
     kind: Any = "word" if is_masked else "label"
     pair = PatchPair(item.text, other, item.good, item.bad, item.cluster, target=Target(kind))
     names = tuple(_READ if MASK_TOKEN in word else _REST for word in pair.words()[0])
-    values = (item.values[at], item.values[at + 1])
-    return PatchPair(item.text, other, item.good, item.bad, item.cluster, names, values, target=Target(kind))
+    return replace(pair, places=names, values=(item.values[at], item.values[at + 1]))
 
 
 def _of_words(
@@ -180,11 +178,7 @@ def _of_words(
 
 
 def _fitted(
-    encoder: Encoder,
-    pairs: Sequence[PatchPair],
-    ones: Sequence[AlignedPair],
-    halves: NDArray[np.int64],
-    layers: Sequence[int],
+    encoder: Encoder, pairs: Sequence[PatchPair], ones: Sequence[AlignedPair], layers: Sequence[int]
 ) -> dict[str, Floats]:
     """``[layer, text]`` importance of a property by a probe, its selectivity and erasure; both texts of pairs count.
 
@@ -192,7 +186,9 @@ def _fitted(
     """
     names = sorted({value for pair in pairs for value in pair.values})
     values = np.array([[names.index(value) for value in pair.values] for pair in pairs])  # [text, side]
-    forms = np.array([_form(pair, side) for pair in pairs for side in _SIDES]).reshape(len(pairs), 2)
+    both = [list(zip(*pair.words(), strict=True)) for pair in pairs]
+    # The words of a side that the other one lacks.
+    forms = np.array([[" ".join(w[side] for w in words if w[0] != w[1]) for side in _SIDES] for words in both])
     distinct, of_form = np.unique(forms, return_inverse=True)
     drawn = np.random.default_rng(0).permutation(np.arange(len(distinct)) % len(names))
     controls = drawn[of_form].reshape(values.shape)
@@ -221,7 +217,7 @@ def _fitted(
         return np.asarray(right.reshape(len(layers), 2, len(test)).mean(1))
 
     for half in _SIDES:
-        train, test = (np.flatnonzero(halves == which) for which in (1 - half, half))
+        train, test = (np.arange(which, len(ones), 2) for which in (1 - half, half))
         gold, control = (right_of(labels, train, test) for labels in (values, controls))
         most = np.bincount(values[train].ravel(), minlength=len(names)).argmax()
         found["probe"][:, test] = gold - (values[test] == most).mean(1)
@@ -244,9 +240,3 @@ def _fitted(
     if len(distinct) < _LEAST_FORMS:  # too few word forms for a control task
         del found["probe, selectivity"]
     return found
-
-
-def _form(pair: PatchPair, side: int) -> str:
-    """The words of a side that the other one lacks."""
-    words = pair.words()
-    return " ".join(word for word, other in zip(words[side], words[1 - side], strict=True) if word != other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertology._page import full_page
 from bertology.errors import BertologyError
@@ -18,8 +18,11 @@ from bertology.probing import get_probe
 from bertology.results import Results
 from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import Score
-from bertology.results.table import Note, Table
+from bertology.results.table import Table
 from bertology.runner.plan import read_corpus
+
+if TYPE_CHECKING:
+    from bertology.primer.run import Primer
 
 _HERE = "primer/assets/"
 _REPORT = "results/report/assets/"
@@ -43,47 +46,26 @@ _RULES = {
 """The rules in words, for the page."""
 
 
-def render_primer(
-    outcomes: Sequence[Outcome],
-    models: Sequence[str],
-    sections: Mapping[str, str],
-    notes: Sequence[Note],
-    differing: Sequence[Table],
-    command: str,
-    examples: Examples,
-) -> str:
-    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names.
-
-    Args:
-        outcomes: of every claim and encoder.
-        models: the encoders.
-        sections: titles by section.
-        notes: what stands below the numbers of verdicts.
-        differing: tables of claims in which two encoders differ.
-        command: the command that repeats all claims.
-        examples: finds items that are right and wrong.
-    """
-    by_claim: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        by_claim.setdefault(one.claim.id, []).append(one)
-    by_section: dict[str, list[dict[str, Any]]] = {}
-    for same in by_claim.values():
-        by_section.setdefault(same[0].claim.section, []).append(_claim(same, command, examples))
+def render_primer(found: Primer) -> str:
+    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names."""
+    examples, by_section = Examples(found.results, found.corpora), dict[str, list[dict[str, Any]]]()
+    for same in found.by_claim():
+        by_section.setdefault(same[0].claim.section, []).append(_claim(same, found.command, examples))
     counts = []
-    for model in models:
-        of_model = [one.verdict for one in outcomes if one.model == model]
+    for model in found.models:
+        of_model = [one.verdict for one in found.outcomes if one.model == model]
         counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
     return full_page(
         _HERE + "primer.html",
-        title=f"bertology primer: {', '.join(models)}",
+        title=f"bertology primer: {', '.join(found.models)}",
         styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
         scripts=[_HERE + "primer.js"],
         data={},
-        models=models,
-        sections=[(section_title(name, sections), claims) for name, claims in by_section.items()],
+        models=found.models,
+        sections=[(section_title(name, found.sections), claims) for name, claims in by_section.items()],
         counts=counts,
-        notes=notes,
-        differing=differing,
+        notes=found.legend(),
+        differing=found.shown()[1:] if len(found.models) > 1 else (),
         chart_of=layer_chart,
     )
 

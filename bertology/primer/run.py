@@ -24,7 +24,7 @@ from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, flat_setting, parse_names
 from bertology.pocket import EMBEDDED
 from bertology.primer.claims import Claims, Measurement, chosen, load_claims, section_title
-from bertology.primer.page import Examples, render_primer
+from bertology.primer.page import render_primer
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
 from bertology.primer.rules import CHANCE, VERDICTS, Finding, Outcome, apply, combined, written
 from bertology.primer.scores import Curve, NotTestedError, Scores
@@ -90,7 +90,7 @@ class Primer(Tables):
 
     def _matrix(self) -> Iterator[Table]:
         rows: dict[str, list[Any]] = {}
-        for same in self._by_claim():
+        for same in self.by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
         yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
         for pair, found in self.differences().items():
@@ -103,7 +103,8 @@ class Primer(Tables):
             title = f"claims in which {' and '.join(pair)} differ"
             yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [note], corner="Claim")
 
-    def _by_claim(self) -> list[list[Outcome]]:
+    def by_claim(self) -> list[list[Outcome]]:
+        """The outcomes of each claim, of all encoders."""
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
         return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
 
@@ -122,7 +123,7 @@ class Primer(Tables):
     def differences(self) -> dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]]:
         """By pair of encoders the claims whose deciding estimates differ: difference and adjusted p-value."""
         found = []
-        for same in self._by_claim():
+        for same in self.by_claim():
             for a, b in itertools.combinations(same, 2):
                 one, other = a.deciding, b.deciding
                 if one is None or other is None or one.about != other.about or not one.is_sampled:
@@ -151,9 +152,7 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        differing = self.shown()[1:] if len(self.models) > 1 else ()
-        about = self.models, self.sections, self.legend(), differing, self.command
-        return render_primer(self.outcomes, *about, Examples(self.results, self.corpora))
+        return render_primer(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``claims.parquet``, ``primer.html``, ``.md`` and ``.tex`` to a folder, which is returned."""

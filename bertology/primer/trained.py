@@ -20,6 +20,7 @@ from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
 Floats = NDArray[np.float64]
+Corpora = Mapping[str, CorpusSettings | None]
 _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
 _SOURCE = "{source}"
@@ -65,14 +66,7 @@ def roles_needed(claims: Claims) -> list[str]:
 
 
 def train(
-    claims: Claims,
-    encoder: str,
-    title: str,
-    corpora: Mapping[str, CorpusSettings | None],
-    folder: Path,
-    *,
-    device: str,
-    show: bool,
+    claims: Claims, encoder: str, title: str, corpora: Corpora, folder: Path, *, device: str, show: bool
 ) -> dict[str, Trained]:
     """Train what the claims need of an encoder, or find it in the folder; stopped trainings go on.
 
@@ -106,7 +100,7 @@ def _made(
     claims: Claims,
     training: Training,
     sources: Mapping[int, str],
-    corpora: Mapping[str, CorpusSettings | None],
+    corpora: Corpora,
     where: Path,
     *,
     device: str,
@@ -170,7 +164,7 @@ def _with_source(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
     return {name: source if value == _SOURCE else value for name, value in settings.items()}
 
 
-def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:
+def _bound(corpora: Corpora, role: str) -> CorpusSettings:
     corpus = corpora.get(role)
     if corpus is None:
         raise BertologyError(no_corpus(role))
