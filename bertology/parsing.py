@@ -158,9 +158,8 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     """The tree that a probe of distances predicts for a sentence, from the vectors ``[word, dim]`` of its words."""
     distances, depths, relations = probe.distances(vectors), probe.depths(vectors), probe.relations(vectors)
     if distances is None:
-        raise FitError(
-            f"the probe of {probe.origin.task} knows no distances: give one of structural_distance or {_TASK}"
-        )
+        remedy = f"give one of structural_distance or {_TASK}"
+        raise FitError(f"the probe of {probe.origin.task} knows no distances: {remedy}")
     if {"upos", "xpos"} & set(sentence.layers):
         scored = tuple(scored_words(Sentences([sentence])).tolist())
     else:  # without a treebank's tags, words of punctuation are known by their characters

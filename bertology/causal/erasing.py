@@ -230,7 +230,7 @@ def kept_decisions(
     for number, batch in enumerate(plan_batches(pieces.window_lengths)):
         windows = np.sort(batch.windows)
         given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        inputs = {name: torch.from_numpy(given[name]) for name in ("input_ids", "attention_mask") if name in given}
+        inputs = {name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")}
         _, positions = every.inside(windows)
         visible = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
         visible[tuple(torch.from_numpy(positions).T)] = True

@@ -179,9 +179,8 @@ class PatchingMap(PageAndFigure):
         worst, mean = float(np.abs(estimate - exact).max()), float(np.abs(estimate - exact).mean())
         varies = len(exact) > 1 and exact.std() > 0 and estimate.std() > 0
         along = f", correlation {np.corrcoef(exact, estimate)[0, 1]:.2f}" if varies else ""
-        return (
-            f"attribution patching, steps: {self.steps}; mean error of an effect {mean:.2f}, largest {worst:.2f}{along}"
-        )
+        errors = f"mean error of an effect {mean:.2f}, largest {worst:.2f}{along}"
+        return f"attribution patching, steps: {self.steps}; {errors}"
 
     @property
     def scores(self) -> str:
@@ -726,9 +725,8 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
         assert scores.ranks is not None
         is_first = (scores.ranks[-1] == 1).tolist()  # 0 where a fact is not scored
-        known = [
-            (one, pair) for one, pair, yes in zip(some, subject_pairs(some), is_first, strict=True) if yes and pair
-        ]
+        every = zip(some, subject_pairs(some), is_first, strict=True)
+        known = [(one, pair) for one, pair, yes in every if yes and pair]
         aligned = align_pairs(encoder, [pair for _, pair in known], by_word=False)
         found += [(one, at) for (one, _), at in zip(known, aligned, strict=True) if isinstance(at, AlignedPair)]
         n_known, n_asked = n_known + len(known), n_asked + len(some)
@@ -798,9 +796,8 @@ def trace(
         kept, _ = fitting_pairs(encoder, known, by_word=False)
         pairs, aligned = [known[number] for number in kept], list(kept.values())
         if without := [pair for pair, one in zip(pairs, aligned, strict=True) if _SUBJECT not in one.places]:
-            raise ClozeError(
-                f"{quoted(without[0].text)}: no place is called {_SUBJECT}, which is noised: name its words"
-            )
+            problem = f"no place is called {_SUBJECT}, which is noised"
+            raise ClozeError(f"{quoted(without[0].text)}: {problem}: name its words")
     cells, embeddings = list[list[Cell]](), place_states(encoder, aligned, (0,))
     values = [states.flatten() for _, side, name, states in embeddings if (side, name) == (0, _SUBJECT)]
     deviation = n_deviations * float(torch.cat(values).std())

@@ -39,7 +39,7 @@ from bertology.readouts.erasure import random_erasure
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
-    from bertology.pocket._items import TruthItem
+    from bertology.pocket import TruthItem
 
 Floats = NDArray[np.float64]
 ATTRIBUTIONS = (

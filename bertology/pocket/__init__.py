@@ -15,6 +15,7 @@ from bertology.corpora import Corpus
 from bertology.errors import CorpusError, cut
 
 if TYPE_CHECKING:
+    from bertology.pocket._items import TruthItem as TruthItem
     from bertology.pocket._items import agreement_items
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts

@@ -1,31 +1,24 @@
-"""The page of verdicts: claims by section, how each was measured, figures, examples, and the command for it."""
+"""What the page of verdicts shows of a claim: how it was measured, figures, examples, and the command for it."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bertology._page import full_page
 from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
-from bertology.primer.claims import Claim, Rule, section_title
-from bertology.primer.rules import VERDICTS, Outcome, described
+from bertology.primer.claims import Claim, Rule
+from bertology.primer.rules import Outcome, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
 from bertology.results import Results
-from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import Score
 from bertology.results.table import Table
 from bertology.runner.plan import read_corpus
 
-if TYPE_CHECKING:
-    from bertology.primer.run import Primer
-
-_HERE = "primer/assets/"
-_REPORT = "results/report/assets/"
 _N_EXAMPLES = 3
 _RULES = {
     "above": "holds where the interval of the score less the comparison lies above the margin, fails where below",
@@ -46,31 +39,8 @@ _RULES = {
 """The rules in words, for the page."""
 
 
-def render_primer(found: Primer) -> str:
-    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names."""
-    examples, by_section = Examples(found.results, found.corpora), dict[str, list[dict[str, Any]]]()
-    for same in found.by_claim():
-        by_section.setdefault(same[0].claim.section, []).append(_claim(same, found.command, examples))
-    counts = []
-    for model in found.models:
-        of_model = [one.verdict for one in found.outcomes if one.model == model]
-        counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
-    return full_page(
-        _HERE + "primer.html",
-        title=f"bertology primer: {', '.join(found.models)}",
-        styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
-        scripts=[_HERE + "primer.js"],
-        data={},
-        models=found.models,
-        sections=[(section_title(name, found.sections), claims) for name, claims in by_section.items()],
-        counts=counts,
-        notes=found.legend(),
-        differing=found.shown()[1:] if len(found.models) > 1 else (),
-        chart_of=layer_chart,
-    )
-
-
-def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
+def shown_claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
+    """What the page shows of one claim; ``command`` repeats all claims."""
     claim = same[0].claim
     outcomes = []
     for one in same:
@@ -142,9 +112,8 @@ def _chart(lines: dict[str, Curve], *, is_relative: bool) -> Table:
     rows: dict[int, list[Score | None]] = {}
     for place, line in enumerate(lines.values()):
         low, high = line.bounds()
-        keys = [
-            round(100 * depth) if is_relative else row.layer for depth, row in zip(line.depths, line.rows, strict=True)
-        ]
+        places = zip(line.depths, line.rows, strict=True)
+        keys = [round(100 * depth) if is_relative else row.layer for depth, row in places]
         scores = [Score(*map(float, one)) for one in zip(line.values, low, high, strict=True)]
         for key, score in zip(keys, scores, strict=True):
             if key is not None and math.isfinite(key):  # a baseline has no layer

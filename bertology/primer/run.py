@@ -18,19 +18,21 @@ from pydantic import TypeAdapter
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
 from bertology._machine import explained_shortage
 from bertology._names import short_names
+from bertology._page import full_page
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.encoders import model_name
 from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, flat_setting, parse_names
 from bertology.pocket import EMBEDDED
 from bertology.primer.claims import Claims, Measurement, chosen, load_claims, section_title
-from bertology.primer.page import render_primer
+from bertology.primer.page import Examples, shown_claim
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
 from bertology.primer.rules import CHANCE, VERDICTS, Finding, Outcome, apply, combined, written
 from bertology.primer.scores import Curve, NotTestedError, Scores
 from bertology.primer.trained import Trained
 from bertology.primer.trained import train as train_models
 from bertology.results import Results, read_results
+from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import FALSE_DISCOVERY_RATE, RESULTS, Score
 from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
 from bertology.runner import RunOptions, run_experiment
@@ -90,21 +92,18 @@ class Primer(Tables):
 
     def _matrix(self) -> Iterator[Table]:
         rows: dict[str, list[Any]] = {}
-        for same in self.by_claim():
+        for same in self._by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
         yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
         for pair, found in self.differences().items():
             rows = {}
             for claim, (one, score, p) in found.items():
                 rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}" if p >= 0.001 else "< 0.001"]
-            note = Note(
-                "difference", "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
-            )
+            text = "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
             title = f"claims in which {' and '.join(pair)} differ"
-            yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [note], corner="Claim")
+            yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [Note("difference", text)], corner="Claim")
 
-    def by_claim(self) -> list[list[Outcome]]:
-        """The outcomes of each claim, of all encoders."""
+    def _by_claim(self) -> list[list[Outcome]]:
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
         return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
 
@@ -123,7 +122,7 @@ class Primer(Tables):
     def differences(self) -> dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]]:
         """By pair of encoders the claims whose deciding estimates differ: difference and adjusted p-value."""
         found = []
-        for same in self.by_claim():
+        for same in self._by_claim():
             for a, b in itertools.combinations(same, 2):
                 one, other = a.deciding, b.deciding
                 if one is None or other is None or one.about != other.about or not one.is_sampled:
@@ -152,7 +151,26 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        return render_primer(self)
+        examples, by_section = Examples(self.results, self.corpora), dict[str, list[dict[str, Any]]]()
+        for same in self._by_claim():
+            by_section.setdefault(same[0].claim.section, []).append(shown_claim(same, self.command, examples))
+        counts = []
+        for model in self.models:
+            of_model = [one.verdict for one in self.outcomes if one.model == model]
+            counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
+        return full_page(
+            "primer/assets/primer.html",
+            title=f"bertology primer: {', '.join(self.models)}",
+            styles=["results/report/assets/comparison.css", "primer/assets/primer.css"],
+            scripts=["primer/assets/primer.js"],
+            data={},
+            models=self.models,
+            sections=[(section_title(name, self.sections), claims) for name, claims in by_section.items()],
+            counts=counts,
+            notes=self.legend(),
+            differing=self.shown()[1:] if len(self.models) > 1 else (),
+            chart_of=layer_chart,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write ``claims.parquet``, ``primer.html``, ``.md`` and ``.tex`` to a folder, which is returned."""
