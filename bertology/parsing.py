@@ -119,7 +119,13 @@ def parse(
     from bertology.activations import read_words
     from bertology.encoders import load_encoder
 
-    model = _model(request)
+    # The model that is named, also as a run calls it; of a kept probe that of its run.
+    named = [m for m in (request.run.models if request.run else ()) if request.model in (None, m.title, m.name)]
+    if not named and request.model is None and request.probe is not None:
+        models = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
+        named = [ModelSettings(name=one) for one in models]
+    asked_model = ModelSettings(name=request.model or _POCKET, revision=request.revision)
+    model = request.only(named, "--model") if named else asked_model
     source = resolve_model(model.name, revision=model.revision)
     weights: dict[str, Any] = {"init": model.init, "seed": 0 if model.init == "pretrained" else model.init_seed}
     layers = None if request.layer is None else parse_layers(str(request.layer), model_shape(source).n_layers)
@@ -152,9 +158,8 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     """The tree that a probe of distances predicts for a sentence, from the vectors ``[word, dim]`` of its words."""
     distances, depths, relations = probe.distances(vectors), probe.depths(vectors), probe.relations(vectors)
     if distances is None:
-        raise FitError(
-            f"the probe of {probe.origin.task} knows no distances: give one of structural_distance or {_TASK}"
-        )
+        remedy = f"give one of structural_distance or {_TASK}"
+        raise FitError(f"the probe of {probe.origin.task} knows no distances: {remedy}")
     if {"upos", "xpos"} & set(sentence.layers):
         scored = tuple(scored_words(Sentences([sentence])).tolist())
     else:  # without a treebank's tags, words of punctuation are known by their characters
@@ -181,16 +186,6 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
         scored=scored,
         gold_relations=None if gold is None else tuple(gold),
     )
-
-
-def _model(request: ParseRequest) -> ModelSettings:
-    """The model that is named, also as a run calls it; of a kept probe that of its run; else ``pocket``."""
-    name = request.model
-    named = [one for one in (request.run.models if request.run else ()) if name in (None, one.title, one.name)]
-    if not named and name is None and request.probe is not None:
-        models = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
-        named = [ModelSettings(name=one) for one in models]
-    return request.only(named, "--model") if named else ModelSettings(name=name or _POCKET, revision=request.revision)
 
 
 def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreeProbe:

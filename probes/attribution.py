@@ -25,7 +25,7 @@ import numpy as np
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.items import fact_pairs
-from bertology.causal.probes import cluster_sums
+from bertology.causal.probes import cluster_sums, title
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, ProbeFamily, Splits
@@ -83,7 +83,7 @@ class Attribution(CausalProbe):
             names = ("rank_correlation", "comprehensiveness", "sufficiency")
             values = {"top_is_cause": hit, **{name: getattr(faithful[key], name) for name in names}}
             for metric, of_texts in values.items():
-                for group in ("", _title(method)) if method == _SHOWN else (_title(method),):
+                for group in ("", title(method)) if method == _SHOWN else (title(method),):
                     yield cluster_sums(metric, (layer,), of_texts[None], None, clusters, group)
             if key == _BY_DISTANCE:
                 places = [pair.places for pair in asked]
@@ -95,10 +95,6 @@ class Attribution(CausalProbe):
                         yield cluster_sums("cause_by_distance", (0,), of_group, None, clusters, group)
                 errors = np.array([[one.completeness_error for one in found.found]])
                 yield cluster_sums("completeness_error", (0,), errors, None, clusters)
-
-
-def _title(method: str) -> str:
-    return method.replace("_times_", " × ").replace("_", " ")
 
 
 PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="kind of texts")

@@ -40,7 +40,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -133,7 +133,8 @@ class Patching(CausalProbe):
                 yield GeometryCounts(0, skipped=skipped)
                 yield cluster_sums("effect", chosen, np.zeros((len(chosen), 1)), np.zeros((1, 1)), [""])
                 return
-        found = self._patched(encoder, pairs, chosen, "pair")
+        how: dict[str, Any] = {"site": self.site, "layers": chosen, "direction": self.direction, "by_word": False}
+        found = causal.patch(encoder, pairs, **how)
         skipped += Counter(pair_reason(reason) for _, reason in found.excluded)
         yield GeometryCounts(len(found.whole), skipped=+skipped)
         cause = "subject" if sensitive is None else "changed"
@@ -156,25 +157,12 @@ class Patching(CausalProbe):
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
             with suppress(NoOtherTextError):
-                maps[source] = self._patched(encoder, read, chosen, source)
+                maps[source] = causal.patch(encoder, read, **{**how, "source": source})
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
             yield share_sums("moved_accuracy", [moved], cause)
         if len(maps) == 2 and self.of != "minimal_pairs":  # of texts of either value
             yield share_sums("interchange_accuracy", list(maps.values()), cause)
-
-    def _patched(
-        self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], source: str
-    ) -> causal.PatchingMap:
-        return causal.patch(
-            encoder,
-            pairs,
-            site=cast("Literal['hidden_state']", self.site),
-            layers=layers,
-            direction=self.direction,
-            by_word=False,
-            source=cast("Literal['pair']", source),
-        )
 
 
 def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:

@@ -83,9 +83,8 @@ class Tracing(CausalProbe):
             of_site = [layer for layer in layers if layer or not prefix]
             if not of_site:
                 continue
-            at: Any = site
-            draws: dict[str, Any] = {"n_draws": self.draws, "n_deviations": self.deviations}
-            found = trace(encoder, known, site=at, layers=of_site, window=self.window, **draws)
+            how: dict[str, Any] = {"site": site, "n_draws": self.draws, "n_deviations": self.deviations}
+            found = trace(encoder, known, layers=of_site, window=self.window, **how)
             yield from effect_sums(f"{prefix}effect", found, _SUBJECT)
             if not prefix:
                 for name, values in {"plain": found.base + found.whole, "noised": found.base}.items():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.causal import CausalItems, CausalProbe
-from bertology.errors import BertologyError, CorpusError
+from bertology.errors import CorpusError
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, ProbeFamily, Splits
@@ -124,19 +124,13 @@ class Truth(CausalProbe):
         return tuned.encoder(self.seed, device=encoder.device)
 
 
-def _truth(name: str) -> Truth:
+def _with_seed(name: str) -> Truth | None:
     of, _, seed = name.partition(":")
-    known = ("agreement", "facts", *_TRAINED)
-    if of not in known or (seed and not (seed.isdecimal() and of in _TRAINED)):
-        remedy = f"give one of {', '.join(known)}; of the last two also a seed, truth:shortcut:2"
-        raise BertologyError(f"task truth:{name}: no such decision: {remedy}")
-    return Truth(of, int(seed or 1))
+    return Truth(of, int(seed)) if of in _TRAINED and seed.isdecimal() else None
 
 
-PROBE = ProbeFamily(
-    argument="decision with a known cause",
-    instances=("agreement", "facts", "tense", "shortcut"),
-    question="Which methods name the known cause of a decision, and leave alone what is not used?",
-    reference=Truth.reference,
-    make=_truth,
+PROBE = ProbeFamily.among(
+    [Truth(of) for of in ("agreement", "facts", *_TRAINED)],
+    argument="decision with a known cause (after tense and shortcut a seed may follow, shortcut:2)",
+    further=_with_seed,
 )

@@ -26,7 +26,7 @@ from bertology._names import aligned, check_name, folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
-from bertology.causal.patching import check_changes, intervening_in
+from bertology.causal.patching import check_changes, intervening_in, with_gradients
 from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, Target, fitting_pairs
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, find_part, starting_from
@@ -156,8 +156,8 @@ def attribute(
             of_text = _Reader(reader, one, seed=(seed, number), **settings)
             for method in in_order:
                 of_text.add(method, layers_of.get(method, (0,)))
-            of_text.scores |= {(name, 0): of_name[number] for name, of_name in given.items()}
-            found.append(of_text.result(number))
+            of_text.found.scores.update({(name, 0): of_name[number] for name, of_name in given.items()})
+            found.append(of_text.found)
         return found
 
     parts = on_each_core(encoder, work, most=min(_MOST_WORKERS, len(kept)))
@@ -222,14 +222,13 @@ class _Reader:
         self._pieces = list(one.spans)
         self._n_owners = np.bincount(np.concatenate(self._pieces), minlength=len(one.ids[0]))
         self._ids = torch.from_numpy(one.ids[0]).to(encoder.device)
-        self._empty = self._ids.clone()
-        self._empty[torch.from_numpy(np.concatenate(self._pieces))] = empty_id(encoder, baseline)
+        self._empty, self._empty_id = self._ids.clone(), empty_id(encoder, baseline)
+        self._empty[torch.from_numpy(np.concatenate(self._pieces))] = self._empty_id
         every = [one.ids[0], self._empty.cpu().numpy()]
         self._plain, self._of_empty = map(float, scores_of(encoder, one, every))
-        self.scores: dict[Key, Floats] = {}
-        self._special: dict[Key, Floats] = {}
-        self._errors: dict[Key, float] = {}
-        self._seconds: dict[str, float] = {}
+        self._special = one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
+        names = tuple(encoder.tokenizer.convert_ids_to_tokens(one.ids[0][self._special].tolist()))
+        self.found = Attributed(seed[1], one.words, self._plain, {}, one, {}, names, {}, {})
 
     def add(self, method: str, layers: Sequence[int]) -> None:
         """Compute the scores of a method in some layers, with their time and error of completeness."""
@@ -248,28 +247,24 @@ class _Reader:
             case "integrated_gradients":
                 found = self._of_words(method, {0: self._integrated_gradients()})
             case "gradient_times_input":
-                found = self._of_words(method, self._gradients(layers))
+                states, slopes, _ = with_gradients(self._decision, layers, *self._rows(1))
+                of_pieces = {n: (states[n] * slope)[0].sum(1).double().cpu().numpy() for n, slope in slopes.items()}
+                found = self._of_words(method, of_pieces)
             case _:
                 found = self._of_words(method, self._attention(method, layers) if layers else {})
-        self._seconds[method] = time.perf_counter() - started
+        self.found.seconds[method] = time.perf_counter() - started
         gain = self._plain - self._of_empty
         for layer, values in found.items():
-            self.scores[method, layer] = values
+            self.found.scores[method, layer] = values
             if method in SIGNED:
-                self._errors[method, layer] = abs(float(values.sum()) - gain) / abs(gain) if gain else float("nan")
-
-    def result(self, number: int) -> Attributed:
-        """All that was computed."""
-        at = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
-        names = tuple(self._encoder.tokenizer.convert_ids_to_tokens(self._one.ids[0][at].tolist()))
-        own = self._special, names, self._errors, self._seconds
-        return Attributed(number, self._one.words, self._plain, self.scores, self._one, *own)
+                missed = abs(float(values.sum()) - gain)
+                self.found.errors[method, layer] = missed / abs(gain) if gain else float("nan")
 
     def _of_words(self, method: str, of_pieces: Mapping[int, Floats]) -> dict[int, Floats]:
         """``[word]`` scores by layer, of those ``[piece]``; those of special tokens are kept apart."""
-        special, found = self._one.places.get(SPECIAL, np.zeros(0, dtype=np.int64)), {}
+        found = {}
         for layer, scores in of_pieces.items():
-            self._special[method, layer] = scores[special]
+            self.found.special[method, layer] = scores[self._special]
             by_owner = scores / np.maximum(self._n_owners, 1)
             found[layer] = np.array([by_owner[pieces].sum() for pieces in self._pieces])
         return found
@@ -277,12 +272,8 @@ class _Reader:
     def _leave_out(self, sets: Mapping[Any, Sequence[int]]) -> Floats:
         """``[set]`` the score, minus that with the words of a set masked."""
         masked = {key: np.concatenate([self._pieces[word] for word in words]) for key, words in sets.items()}
-        scores = masked_scores(self._encoder, self._one, masked, int(self._empty_id))
+        scores = masked_scores(self._encoder, self._one, masked, self._empty_id)
         return self._plain - np.array(list(scores.values()))
-
-    @property
-    def _empty_id(self) -> int:
-        return int(self._empty[int(self._pieces[0][0])])
 
     def _occlusion(self) -> Floats:
         n_words = len(self._pieces)
@@ -337,28 +328,6 @@ class _Reader:
         """The text in ``n`` rows, and of which text they are."""
         return self._ids.expand(n, -1), torch.zeros(n, dtype=torch.int64)
 
-    def _with_gradients(self, layers: Sequence[int]) -> dict[int, tuple[Tensor, Tensor]]:
-        """``[piece, dim]`` states of layers, with the gradients of the score; zero above all that it depends on."""
-        kept: dict[int, Tensor] = {}
-
-        def keep(layer: int, state: Tensor) -> Tensor:
-            kept[layer] = state if state.requires_grad else state.detach().requires_grad_(True)
-            return kept[layer]
-
-        changes = [Intervention(layer, partial(keep, layer)) for layer in layers]
-        with torch.enable_grad(), intervening_in(self._encoder, changes):
-            score = self._decision(*self._rows(1)).sum()
-            read = [layer for layer in layers if layer in kept]
-            found = torch.autograd.grad(score, [kept[layer] for layer in read], allow_unused=True)
-        both = zip(read, found, strict=True)
-        slopes = {layer: torch.zeros_like(kept[layer]) if one is None else one for layer, one in both}
-        unfold = self._decision.unfold
-        return {layer: (unfold(kept[layer].detach())[0], unfold(slopes[layer])[0]) for layer in read}
-
-    def _gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
-        of_layers = self._with_gradients(layers)
-        return {n: (state * slope).sum(1).double().cpu().numpy() for n, (state, slope) in of_layers.items()}
-
     @cached_property
     def _read_at(self) -> Floats:
         """``[piece]`` weights, which sum to 1, of the subwords that the prediction is read at."""
@@ -366,8 +335,8 @@ class _Reader:
         if of.kind in ("word", "probe"):
             weights[self._one.at] = 1
         else:
-            (_, slope) = self._with_gradients([self._encoder.n_layers])[self._encoder.n_layers]
-            weights = slope.norm(dim=1).double().cpu().numpy()
+            _, slopes, _ = with_gradients(self._decision, [self._encoder.n_layers], *self._rows(1))
+            weights = slopes[self._encoder.n_layers][0].norm(dim=1).double().cpu().numpy()
         return np.asarray(weights / (weights.sum() or 1))
 
     def _attention(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
@@ -652,6 +621,12 @@ class Attributions(PageAndFigure):
             {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in (*SIGNED, *self.given)}
             for name, layer in self.methods
         ]
+        # Means over texts with intervals, as the page's script fills its table.
+        cells = [[number_cell(*cell) for cell in of_method] for of_method in self._means.tolist()]
+        for row, seconds in zip(cells, self.summary()["seconds"], strict=True):
+            row.append({"text": f"{1000 * seconds:.1f}"} if np.isfinite(seconds) else None)
+        columns, rows = [*(name.replace("_", " ") for name in _TESTS), "ms a text"], [one["title"] for one in methods]
+        table = {"corner": "method", "columns": columns, "rows": rows, "cells": cells}
         return full_page(
             f"{folder}html",
             title=f"{self.page_title}: {' '.join(self.found[0].words)}",
@@ -661,7 +636,7 @@ class Attributions(PageAndFigure):
                 "model": escape(folder_name(model)),
                 "n_texts": "" if n_texts == 1 else f"Means over {n_texts} texts, in brackets 95 % intervals.",
             },
-            data={"methods": methods, "texts": texts, "tables": {"faithfulness": self._faithfulness_table}},
+            data={"methods": methods, "texts": texts, "tables": {"faithfulness": table}},
         )
 
     @cached_property
@@ -675,19 +650,6 @@ class Attributions(PageAndFigure):
         means = np.full(values.shape[:2], np.nan)
         np.divide(sums.sum(axis=2), has_value.sum(axis=2), out=means, where=has_value.any(axis=2))
         return np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2)
-
-    @cached_property
-    def _faithfulness_table(self) -> dict[str, Any]:
-        """Means over texts with intervals, as the page's script fills its table."""
-        cells = [[number_cell(*cell) for cell in of_method] for of_method in self._means.tolist()]
-        for row, seconds in zip(cells, self.summary()["seconds"], strict=True):
-            row.append({"text": f"{1000 * seconds:.1f}"} if np.isfinite(seconds) else None)
-        return {
-            "corner": "method",
-            "columns": [*(name.replace("_", " ") for name in _TESTS), "ms a text"],
-            "rows": [_title(*key) for key in self.methods],
-            "cells": cells,
-        }
 
 
 def _title(method: str, layer: int) -> str:

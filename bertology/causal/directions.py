@@ -29,6 +29,7 @@ from bertology.causal.targets import (
     fitting_pairs,
     ids_of,
     labels_of,
+    scores_of_sides,
 )
 from bertology.encoders.batching import pieces_in_batch
 from bertology.errors import ClozeError, ModelError, listed, quoted
@@ -184,10 +185,7 @@ def exchange_directions(
         for at in others:
             factors = _factors(methods[at], vectors, dims, seed + 2 * place + half)
             left[at, half::2, :, place], right[at, half::2, :, place] = (part.float() for part in factors)
-    ends = np.zeros((2, len(data.texts)))
-    for batch in batches(encoder, data.texts, 1):
-        rows = [data.texts[number] for number in batch]
-        ends[:, batch] = [Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in (0, 1)]
+    ends = scores_of_sides(encoder, data.texts)
     changes, other = np.full((len(methods), *shape[2:4], ends.shape[1]), np.nan), [1, 0, 3, 2][: shape[1]]
     for of_method, ours, theirs in zip(changes, left[:, other], right[:, other], strict=True):  # of the other half
         with torch.inference_mode():

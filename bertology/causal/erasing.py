@@ -29,7 +29,7 @@ from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.errors import ClozeError, ModelError, quoted
 from bertology.measures import majority
-from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
+from bertology.measures.sums import LayerSums, cluster_sums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
@@ -229,21 +229,19 @@ def kept_decisions(
     every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
     for number, batch in enumerate(plan_batches(pieces.window_lengths)):
         windows = np.sort(batch.windows)
-        inputs = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        ids, mask = torch.from_numpy(inputs["input_ids"]), None
-        if batch.is_padded:
-            mask = torch.from_numpy(inputs["attention_mask"])
+        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
+        inputs = {name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")}
         _, positions = every.inside(windows)
-        visible = torch.zeros(ids.shape, dtype=torch.bool)
+        visible = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
         visible[tuple(torch.from_numpy(positions).T)] = True
         kinds: dict[Kind, Tensor] = {"masked": torch.zeros_like(visible), "visible": visible}
         of_decision = np.repeat(of_window[windows], visible.sum(1).numpy() if by_word else 1)
 
-        def log_probs(visible: Tensor = visible, ids: Tensor = ids, mask: Tensor | None = mask) -> Tensor:
-            logits: Tensor = encoder.task_output(ids, attention_mask=mask).logits.float().log_softmax(-1).cpu()
+        def log_probs(visible: Tensor = visible, inputs: dict[str, Tensor] = inputs) -> Tensor:
+            logits: Tensor = encoder.task_output(**inputs).logits.float().log_softmax(-1).cpu()
             return logits[visible] if by_word else logits
 
-        plain, states = log_probs(), encoder.hidden_states(ids, mask, layers=layers)
+        plain, states = log_probs(), encoder.hidden_states(**inputs, layers=layers)
         np.add.at(under, of_decision, 1)
         for place, layer in enumerate(layers):
             for name, change in changes.items():
@@ -361,9 +359,7 @@ class MaskedReading:
         for name, kind in product(found, asked):  # [bits, right, divergence; layer, word] over the subwords of words
             chosen, words = np.isin(every.word, asked[kind]), asked[kind]
             order, values = np.searchsorted(words, every.word[chosen]), found[name][..., chosen]
-            sums = np.zeros((*values.shape[:2], len(words)))
-            for row in np.ndindex(values.shape[:2]):
-                sums[row] = np.bincount(order, weights=values[row], minlength=len(words))
+            sums = np.stack([cluster_sums(of_layers, order, len(words)) for of_layers in values])
             sums[1] = sums[1] == 0
             of_kind[name][kind] = sums
         return Predictions(asked, of_kind.pop(_PLAIN), of_kind)

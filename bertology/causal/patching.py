@@ -179,9 +179,8 @@ class PatchingMap(PageAndFigure):
         worst, mean = float(np.abs(estimate - exact).max()), float(np.abs(estimate - exact).mean())
         varies = len(exact) > 1 and exact.std() > 0 and estimate.std() > 0
         along = f", correlation {np.corrcoef(exact, estimate)[0, 1]:.2f}" if varies else ""
-        return (
-            f"attribution patching, steps: {self.steps}; mean error of an effect {mean:.2f}, largest {worst:.2f}{along}"
-        )
+        errors = f"mean error of an effect {mean:.2f}, largest {worst:.2f}{along}"
+        return f"attribution patching, steps: {self.steps}; {errors}"
 
     @property
     def scores(self) -> str:
@@ -200,7 +199,6 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _measure(self) -> str:
-        """Name of the score."""
         if self.source == "noise" and self.targets[0].kind == "word":
             return "probability of the object"
         return name_of_score(self.targets)
@@ -359,8 +357,6 @@ class Passes:
         return starting_from(model.body, model.blocks, 0, self._decision.fold(state))
 
     def _keeping(self, into: dict[int, Tensor], site: Site, layers: Sequence[int] | None = None) -> list[Intervention]:
-        """Keep what a site computes, by layer."""
-
         def keep(layer: int, values: Tensor) -> Tensor:
             into[layer] = self._decision.unfold(values if site == "hidden_state" else values.clone())
             return values
@@ -375,7 +371,13 @@ class Passes:
     def changes(self, layer: int, cells: Sequence[tuple[int, Cell]]) -> Tensor:
         """``[cell]`` changes of the score of a row of the base by patching a cell at a layer."""
         encoder, rows = self._encoder, torch.tensor([row for row, _ in cells])
-        is_patched = self._is_patched(cells)
+        of_source = next(iter(self._of_source.values()))
+        width = of_source.shape[2] // encoder.n_heads
+        is_patched = torch.zeros(len(cells), *of_source.shape[1:], dtype=torch.bool)
+        for number, (_, cell) in enumerate(cells):
+            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
+            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
+        is_patched = is_patched.to(of_source.device)
 
         def exchange(layer: int) -> Change:
             fold, source = self._decision.fold, self._of_source[layer][rows]
@@ -393,16 +395,6 @@ class Passes:
             changed = self._decision.scores(self._ids[rows], rows, resumed=(begin, start))
         return changed - self.base_scores[rows]
 
-    def _is_patched(self, cells: Sequence[tuple[int, Cell]]) -> Tensor:
-        """``[cell, piece, dim]`` which values of the base a cell exchanges."""
-        of_source = next(iter(self._of_source.values()))
-        shape, width = of_source.shape[1:], of_source.shape[2] // self._encoder.n_heads
-        is_patched = torch.zeros(len(cells), *shape, dtype=torch.bool)
-        for number, (_, cell) in enumerate(cells):
-            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
-            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
-        return is_patched.to(of_source.device)
-
     def linear_changes(self, layers: Sequence[int], cells: Sequence[tuple[int, Cell]], *, steps: int) -> Tensor:
         """``[layer, cell]`` first-order estimates of :meth:`changes`: (source − base) · gradient of the score, summed.
 
@@ -416,7 +408,8 @@ class Passes:
             if share:
                 start, end = self._base[0][0], self._of_start[0]
                 begin = self._starting(start + share * (end - start))
-            of_base, gradients, scores = self._with_gradients(layers, begin)
+            with begin:
+                of_base, gradients, scores = with_gradients(self._decision, layers, self._ids, site=self._site)
             slopes = {layer: slopes[layer] + gradients[layer] / steps for layer in layers}
         if steps == 1:
             self.base_scores = scores
@@ -432,31 +425,32 @@ class Passes:
                 found[place, number] = parts[row, torch.from_numpy(cell.pieces)][:, heads].sum()
         return found
 
-    def _with_gradients(
-        self, layers: Sequence[int], begin: AbstractContextManager[None]
-    ) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
-        """``[row, piece, dim]`` values of the site with the gradients of the score, by layer, and ``[row]`` scores."""
-        kept: dict[int, Tensor] = {}
-
-        def keep(layer: int, values: Tensor) -> Tensor:
-            kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
-            return kept[layer]
-
-        keeping = [Intervention(layer, partial(keep, layer), self._site) for layer in layers]
-        with torch.enable_grad(), begin, intervening_in(self._encoder, keeping):
-            scores = self._decision(self._ids)
-            found = torch.autograd.grad(scores.sum(), [kept[layer] for layer in layers], allow_unused=True)
-        unfold, both = self._decision.unfold, zip(layers, found, strict=True)
-        values = {layer: unfold(kept[layer].detach()) for layer in layers}
-        # Nothing of a layer above a probe matters.
-        slopes = {layer: torch.zeros_like(values[layer]) if one is None else unfold(one) for layer, one in both}
-        return values, slopes, scores.detach().double().cpu()
-
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
     """Changes of what an encoder computes, in passes inside the context."""
     body, blocks = encoder.model.body, encoder.model.blocks
     return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
+
+
+def with_gradients(
+    decision: Decision, layers: Sequence[int], *texts: Tensor, site: Site = "hidden_state"
+) -> tuple[dict[int, Tensor], dict[int, Tensor], Tensor]:
+    """``[row, piece, dim]`` values of a site with the gradients of the score, by layer, and ``[row]`` scores of texts,
+    which are given as the decision is called. Gradients are zero above all that the score depends on."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(layer: int, values: Tensor) -> Tensor:
+        kept[layer] = values if values.requires_grad else values.detach().requires_grad_(True)
+        return kept[layer]
+
+    keeping = [Intervention(layer, partial(keep, layer), site) for layer in layers]
+    with torch.enable_grad(), intervening_in(decision.encoder, keeping):
+        scores = decision(*texts)
+        of_layers = [kept[layer] for layer in layers]
+        found = torch.autograd.grad(scores.sum(), of_layers, allow_unused=True, materialize_grads=True)
+    values = {layer: decision.unfold(kept[layer].detach()) for layer in layers}
+    slopes = {layer: decision.unfold(one) for layer, one in zip(layers, found, strict=True)}
+    return values, slopes, scores.detach().double().cpu()
 
 
 def path_shares(steps: int) -> list[float]:
@@ -538,7 +532,7 @@ def patch(
         without = "no other pair with its words in the same places has the same value"
         reasons |= {number: without for number in kept if number not in sources}
         kept = {number: kept[number] for number in sources}
-    shifts = mean_differences(encoder, asked, kept, from_, into, chosen) if source == "mean_difference" else None
+    shifts = mean_differences(encoder, asked, kept, from_, chosen) if source == "mean_difference" else None
     numbers, ones = list(kept), list(kept.values())
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
@@ -681,12 +675,7 @@ def values_and_halves(
 
 
 def mean_differences(
-    encoder: Encoder,
-    pairs: Sequence[PatchPair],
-    aligned: Mapping[int, AlignedPair],
-    source: int,
-    base: int,
-    layers: Sequence[int],
+    encoder: Encoder, pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], source: int, layers: Sequence[int]
 ) -> Callable[[Sequence[int]], dict[int, Tensor]]:
     """A function that gives, for numbers of pairs, ``[pair, piece, dim]`` by layer how far the texts are moved.
 
@@ -702,7 +691,8 @@ def mean_differences(
         counts[key] += 1
 
     def shifts(asked: Sequence[int]) -> dict[int, Tensor]:
-        moved = torch.zeros(len(layers), len(asked), len(aligned[asked[0]].ids[base]), encoder.dim, dtype=torch.float64)
+        n_pieces = len(aligned[asked[0]].ids[source])
+        moved = torch.zeros(len(layers), len(asked), n_pieces, encoder.dim, dtype=torch.float64)
         for row, number in enumerate(asked):
             sign = 1.0 if pairs[number].values[source] == values[1] else -1.0
             for name, pieces in aligned[number].places.items():
@@ -735,9 +725,8 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
         assert scores.ranks is not None
         is_first = (scores.ranks[-1] == 1).tolist()  # 0 where a fact is not scored
-        known = [
-            (one, pair) for one, pair, yes in zip(some, subject_pairs(some), is_first, strict=True) if yes and pair
-        ]
+        every = zip(some, subject_pairs(some), is_first, strict=True)
+        known = [(one, pair) for one, pair, yes in every if yes and pair]
         aligned = align_pairs(encoder, [pair for _, pair in known], by_word=False)
         found += [(one, at) for (one, _), at in zip(known, aligned, strict=True) if isinstance(at, AlignedPair)]
         n_known, n_asked = n_known + len(known), n_asked + len(some)
@@ -807,15 +796,10 @@ def trace(
         kept, _ = fitting_pairs(encoder, known, by_word=False)
         pairs, aligned = [known[number] for number in kept], list(kept.values())
         if without := [pair for pair, one in zip(pairs, aligned, strict=True) if _SUBJECT not in one.places]:
-            raise ClozeError(
-                f"{quoted(without[0].text)}: no place is called {_SUBJECT}, which is noised: name its words"
-            )
-    values, cells = [], list[list[Cell]]()
-    for batch in batches(encoder, aligned, 1):
-        rows = [aligned[number] for number in batch]
-        states = Decision(encoder, rows).states(ids_of(rows, 0), layers=(0,))[0].float().cpu()
-        for row, number in enumerate(batch):
-            values.append(states[row, torch.from_numpy(aligned[number].places[_SUBJECT])].flatten())
+            problem = f"no place is called {_SUBJECT}, which is noised"
+            raise ClozeError(f"{quoted(without[0].text)}: {problem}: name its words")
+    cells, embeddings = list[list[Cell]](), place_states(encoder, aligned, (0,))
+    values = [states.flatten() for _, side, name, states in embeddings if (side, name) == (0, _SUBJECT)]
     deviation = n_deviations * float(torch.cat(values).std())
     for one in aligned:
         cells.append([])

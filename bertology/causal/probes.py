@@ -149,6 +149,11 @@ def share_sums(metric: str, maps: Sequence[PatchingMap], place: str) -> LayerSum
     return cluster_sums(metric, maps[0].layers, right, None, [cluster for one in maps for cluster in one.clusters])
 
 
+def title(method: str) -> str:
+    """Name of a method in tables."""
+    return method.replace("_times_", " × ").replace("_", " ")
+
+
 def pair_reason(reason: str) -> str:
     """Why a pair is left out, without its words."""
     if "single piece" in reason:

@@ -121,7 +121,13 @@ class Target:
         if self.kind == "word":
             encoder.masked_head  # noqa: B018 - raises where there is none
         elif self.kind == "probe":
-            _check_probe(self, encoder)
+            fitted, what = self.probe, "target probe"
+            if fitted is None:
+                raise BertologyError(f"{what}: give the fitted probe, as results.fitted('pos', 3) finds it")
+            if fitted.origin.items != "words" or "coefficients" not in fitted.tensors or fitted.origin.layer is None:
+                raise ModelError(f"{what}: {fitted!r} reads no single words of one layer: give one that does, as pos")
+            if fitted.origin.model_fingerprint != encoder.fingerprint:
+                raise ModelError(f"{what}: it was fitted on {fitted.origin.model}: give that model, not {encoder.name}")
         else:
             has, needs = encoder.task_head, _HEADS[self.kind]
             if has != needs:
@@ -155,16 +161,6 @@ class Target:
     def is_log(self) -> bool:
         """Whether the score is the natural logarithm of a probability."""
         return self.kind == "answer" or (self.kind == "word" and not self.bad)
-
-
-def _check_probe(target: Target, encoder: Encoder) -> None:
-    fitted = target.probe
-    if fitted is None:
-        raise BertologyError("target probe: give the fitted probe, as results.fitted('pos', 3) finds it")
-    if fitted.origin.items != "words" or "coefficients" not in fitted.tensors or fitted.origin.layer is None:
-        raise ModelError(f"target probe: {fitted!r} reads no single words of one layer: give one that does, as pos")
-    if fitted.origin.model_fingerprint != encoder.fingerprint:
-        raise ModelError(f"target probe: it was fitted on {fitted.origin.model}: give that model, not {encoder.name}")
 
 
 @dataclass(frozen=True)
@@ -416,15 +412,11 @@ class Decision:
         body: Any = encoder.model.body
         at, every = self._at[rows].to(encoder.device), torch.arange(len(rows), device=encoder.device)
         if fitted is not None:
-            kept: list[Tensor] = []
-
-            def keep(state: Tensor) -> Tensor:
-                kept.append(state)
-                return state
-
-            with intervening(body, encoder.model.blocks, [Intervention(fitted.origin.layer or 0, keep)]):
+            kept: dict[int, Tensor] = {}
+            layer = fitted.origin.layer or 0
+            with intervening(body, encoder.model.blocks, [Intervention(layer, partial(kept.setdefault, layer))]):
                 body(**inputs, return_dict=True)
-            return fitted.logits(kept[0][every[:, None], at].mean(1))
+            return fitted.logits(kept[layer][every[:, None], at].mean(1))
         if kind == "word":
             last = body(**inputs, return_dict=True).last_hidden_state
             features, is_one = encoder.masked_head.features(last[every, at[:, 0]]), self._candidates.shape[1] == 1
@@ -433,6 +425,15 @@ class Decision:
         output = self.output(inputs)
         logits: Tensor = torch.stack((output.start_logits, output.end_logits), 1) if kind == "answer" else output.logits
         return logits[every, at[:, 0]] if kind == "tag" else logits
+
+
+def scores_of_sides(encoder: Encoder, aligned: Sequence[AlignedPair]) -> Floats:
+    """``[side, pair]`` scores of the texts and of the other texts."""
+    found = np.zeros((2, len(aligned)))
+    for batch in batches(encoder, aligned, 1):
+        rows = [aligned[number] for number in batch]
+        found[:, batch] = [Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in _SIDES]
+    return found
 
 
 def labels_of(encoder: Encoder) -> list[str]:

@@ -8,7 +8,7 @@ that of the unused property divided by that of the cause is 0 for a method that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bertology.causal._attribution import attribute
 from bertology.causal.directions import exchange_directions
 from bertology.causal.patching import patch
-from bertology.causal.probes import cluster_sums
+from bertology.causal.probes import cluster_sums, title
 from bertology.causal.targets import (
     MASK_TOKEN,
     SPECIAL,
@@ -30,6 +30,7 @@ from bertology.causal.targets import (
     batches,
     fitting_pairs,
     ids_of,
+    scores_of_sides,
 )
 from bertology.errors import ClozeError
 from bertology.measures.sums import LayerSums
@@ -84,26 +85,22 @@ def method_scores(encoder: Encoder, items: Sequence[TruthItem], *, layers: Seque
     ones = {name: [some[number] for number in kept] for name, some in aligned.items()}
     clusters, is_masked = [items[number].cluster for number in kept], MASK_TOKEN in items[0].text
 
-    exchanged = {name: np.abs(_exchanged(encoder, some)) for name, some in ones.items()}
+    exchanged = {name: np.abs(np.diff(scores_of_sides(encoder, some), axis=0)) for name, some in ones.items()}
     found: dict[str, Importance] = {"words exchanged (the truth)": Importance(tuple(layers[:1]), **exchanged)}
     found |= _of_words(encoder, chosen, layers)
-    effects: dict[str, dict[str, Floats]] = {}
+    effects, place = dict[str, dict[str, Floats]](), _READ if is_masked else SPECIAL
     for name, some in chosen.items():
         both = patch(encoder, some, layers=layers, method="both", by_word=False)
         path = patch(encoder, some, layers=layers, method="attribution", steps=_PATH, by_word=False)
         assert both.estimates is not None
         maps = {"patching": both.changes, "attribution patching": both.estimates}
         for method, of in (maps | {"attribution patching along a path": path.changes}).items():
-            effects.setdefault(method, {})[name] = np.abs(of[:, both.places.index(_READ if is_masked else SPECIAL)])
-    for name, some in chosen.items():
-        place = _READ if is_masked else SPECIAL
-        learned = exchange_directions(
-            encoder, some, layers=layers, places=[place], methods=["das"], control=False, dims=1
-        )
+            effects.setdefault(method, {})[name] = np.abs(of[:, both.places.index(place)])
+        how: dict[str, Any] = {"places": [place], "methods": ["das"], "control": False}
+        learned = exchange_directions(encoder, some, layers=layers, **how)
         flips = (learned.base + learned.changes[0, :, 0] > 0)[:, ::2]  # of the text; the other one is its source
         effects.setdefault("learned direction (DAS)", {})[name] = flips.astype(np.float64)
-    halves = np.arange(len(kept)) % 2
-    fits = {name: _fitted(encoder, chosen[name], ones[name], halves, layers) for name in chosen}
+    fits = {name: _fitted(encoder, chosen[name], ones[name], layers) for name in chosen}
     for method in ("probe", "probe, selectivity", "erasure"):
         if all(method in of for of in fits.values()):
             effects[method] = {name: of[method] for name, of in fits.items()}
@@ -141,13 +138,9 @@ def decided_rightly(encoder: Encoder, items: Sequence[TruthItem]) -> list[bool |
     """Of which texts the model prefers what the text calls for, and with the cause exchanged what that calls for; None
     of texts whose words have other numbers of subwords when they are exchanged."""
     kept, _ = fitting_pairs(encoder, [_pair(item, "cause") for item in items], by_word=False)
-    ones, right = list(kept.values()), list[bool | None]([None] * len(items))
-    for batch in batches(encoder, ones, 1):
-        rows = [ones[place] for place in batch]
-        before, after = (Decision(encoder, rows).scores(ids_of(rows, side)) for side in _SIDES)
-        for place, yes in zip(batch, ((before > 0) & (after < 0)).tolist(), strict=True):
-            right[list(kept)[place]] = yes
-    return right
+    before, after = scores_of_sides(encoder, list(kept.values()))
+    right = dict(zip(kept, ((before > 0) & (after < 0)).tolist(), strict=True))
+    return [right.get(number) for number in range(len(items))]
 
 
 def _pair(item: TruthItem, name: str) -> PatchPair:
@@ -157,24 +150,12 @@ def _pair(item: TruthItem, name: str) -> PatchPair:
     kind: Any = "word" if is_masked else "label"
     pair = PatchPair(item.text, other, item.good, item.bad, item.cluster, target=Target(kind))
     names = tuple(_READ if MASK_TOKEN in word else _REST for word in pair.words()[0])
-    values = (item.values[at], item.values[at + 1])
-    return PatchPair(item.text, other, item.good, item.bad, item.cluster, names, values, target=Target(kind))
-
-
-def _exchanged(encoder: Encoder, ones: Sequence[AlignedPair]) -> Floats:
-    """``[1, text]`` the change of the score when the words are exchanged."""
-    found = np.zeros((1, len(ones)))
-    for batch in batches(encoder, ones, 1):
-        rows = [ones[number] for number in batch]
-        before, after = (Decision(encoder, rows).scores(ids_of(rows, side)) for side in _SIDES)
-        found[0, batch] = (after - before).numpy()
-    return found
+    return replace(pair, places=names, values=(item.values[at], item.values[at + 1]))
 
 
 def _of_words(
     encoder: Encoder, pairs: Mapping[str, Sequence[PatchPair]], layers: Sequence[int]
 ) -> dict[str, Importance]:
-    """Importance by all attributions."""
     differ = {}
     for name, some in pairs.items():
         both = [pair.words() for pair in some]
@@ -197,17 +178,8 @@ def _of_words(
     return importance
 
 
-def title(method: str) -> str:
-    """Name of a method in tables."""
-    return method.replace("_times_", " × ").replace("_", " ")
-
-
 def _fitted(
-    encoder: Encoder,
-    pairs: Sequence[PatchPair],
-    ones: Sequence[AlignedPair],
-    halves: NDArray[np.int64],
-    layers: Sequence[int],
+    encoder: Encoder, pairs: Sequence[PatchPair], ones: Sequence[AlignedPair], layers: Sequence[int]
 ) -> dict[str, Floats]:
     """``[layer, text]`` importance of a property by a probe, its selectivity and erasure; both texts of pairs count.
 
@@ -215,7 +187,9 @@ def _fitted(
     """
     names = sorted({value for pair in pairs for value in pair.values})
     values = np.array([[names.index(value) for value in pair.values] for pair in pairs])  # [text, side]
-    forms = np.array([_form(pair, side) for pair in pairs for side in _SIDES]).reshape(len(pairs), 2)
+    both = [list(zip(*pair.words(), strict=True)) for pair in pairs]
+    # The words of a side that the other one lacks.
+    forms = np.array([[" ".join(w[side] for w in words if w[0] != w[1]) for side in _SIDES] for words in both])
     distinct, of_form = np.unique(forms, return_inverse=True)
     drawn = np.random.default_rng(0).permutation(np.arange(len(distinct)) % len(names))
     controls = drawn[of_form].reshape(values.shape)
@@ -231,15 +205,24 @@ def _fitted(
                 read[side, :, number] = stacked[:, row, torch.from_numpy(at)].mean(1).numpy()
                 every[2 * number + side] = stacked[:, row]
     found = {name: np.zeros((len(layers), len(ones))) for name in ("probe", "probe, selectivity", "erasure")}
+
+    def features(which: NDArray[np.int64]) -> ArrayFeatures:
+        return ArrayFeatures(torch.from_numpy(np.concatenate(list(read[:, :, which]), axis=1)), layers=tuple(layers))
+
+    def right_of(labels: NDArray[np.int64], train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
+        """``[layer, text]`` share of the two versions of a text whose label a linear readout finds."""
+        held, fitted = train[::5], np.setdiff1d(train, train[::5])
+        splits = [Targets(labels[which].T.ravel()[None], len(names)) for which in (fitted, held)]
+        readout = get_readout("linear").fit(features(fitted), splits[0], dev=features(held), dev_targets=splits[1])
+        right = readout.predict(features(test)).labels[0] == labels[test].T.ravel()
+        return np.asarray(right.reshape(len(layers), 2, len(test)).mean(1))
+
     for half in _SIDES:
-        train, test = (np.flatnonzero(halves == which) for which in (1 - half, half))
-        right = {
-            name: _right(read, labels, train, test, layers, len(names))
-            for name, labels in (("gold", values), ("control", controls))
-        }
+        train, test = (np.arange(which, len(ones), 2) for which in (1 - half, half))
+        gold, control = (right_of(labels, train, test) for labels in (values, controls))
         most = np.bincount(values[train].ravel(), minlength=len(names)).argmax()
-        found["probe"][:, test] = right["gold"] - (values[test] == most).mean(1)
-        found["probe, selectivity"][:, test] = right["gold"] - right["control"]
+        found["probe"][:, test] = gold - (values[test] == most).mean(1)
+        found["probe, selectivity"][:, test] = gold - control
         versions = [(number, side) for number in train.tolist() for side in _SIDES]
         pieces = [every[2 * number + side] for number, side in versions]
         of_pieces = [np.full(one.shape[1], values[at]) for one, at in zip(pieces, versions, strict=True)]
@@ -258,30 +241,3 @@ def _fitted(
     if len(distinct) < _LEAST_FORMS:  # too few word forms for a control task
         del found["probe, selectivity"]
     return found
-
-
-def _form(pair: PatchPair, side: int) -> str:
-    """The words of a side that the other one lacks."""
-    words = pair.words()
-    return " ".join(word for word, other in zip(words[side], words[1 - side], strict=True) if word != other)
-
-
-def _right(
-    read: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    layers: Sequence[int],
-    n_labels: int,
-) -> Floats:
-    """``[layer, text]`` share of the two versions of a text whose label a linear readout finds."""
-
-    def features(which: NDArray[np.int64]) -> ArrayFeatures:
-        return ArrayFeatures(torch.from_numpy(np.concatenate(list(read[:, :, which]), axis=1)), layers=tuple(layers))
-
-    held, fitted = train[::5], np.setdiff1d(train, train[::5])
-    splits = [Targets(labels[which].T.ravel()[None], n_labels) for which in (fitted, held)]
-    readout = get_readout("linear").fit(features(fitted), splits[0], dev=features(held), dev_targets=splits[1])
-    predicted = readout.predict(features(test)).labels[0]
-    right = predicted == labels[test].T.ravel()
-    return np.asarray(right.reshape(len(layers), 2, len(test)).mean(1))

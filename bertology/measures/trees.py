@@ -102,20 +102,15 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
 
 def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]:
     """Heads that lead from every word of a tree to its ``root``, a place from 0; −1 for words that are not in it."""
-    neighbours: list[list[int]] = [[] for _ in range(n_words)]
-    for a, b in edges:
-        neighbours[a].append(b)
-        neighbours[b].append(a)
-    heads = [-1] * n_words
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    one, other = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    graph = csr_array((np.ones(len(edges)), (one, other)), shape=(n_words, n_words))
+    _, above = breadth_first_order(graph, root, directed=False)  # negative without one
+    heads = np.maximum(above + 1, -1)
     heads[root] = 0
-    waiting = [root]
-    while waiting:
-        word = waiting.pop()
-        for other in neighbours[word]:
-            if heads[other] < 0:
-                heads[other] = word + 1
-                waiting.append(other)
-    return tuple(heads)
+    return tuple(heads.tolist())
 
 
 def spanning_arborescences(scores: ArrayLike, roots: ArrayLike) -> Integers:

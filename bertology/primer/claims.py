@@ -7,7 +7,7 @@ A claims file is YAML: ``claims``, a list of :class:`Claim`; and ``roles``, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -333,8 +333,7 @@ def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) 
             try:
                 metrics = dict[Measurement, Metric | None]()
                 for one in claim.measurements(rule):
-                    if one.model not in (ENCODER, *claims.models):
-                        raise _at("model", name_not_found("role of a model", one.model, (ENCODER, *claims.models)))
+                    _check_name("model", "role of a model", one.model, (ENCODER, *claims.models))
                     metrics[one] = None if one.task is None else _check(one, known)
                 for a, b in claim.sides(rule) if rule.name in ("difference", "equal") else ():
                     _check_kinds(rule.name, metrics[a], metrics[b])
@@ -358,8 +357,9 @@ def _with_ids(message: str, written: Any) -> str:
     return re.sub(r"claims\[(\d+)\]", lambda found: name(found[1]), message)
 
 
-def _at(place: str, error: BertologyError) -> NameNotFoundError:
-    return NameNotFoundError(f"{place}: {error}")
+def _check_name(place: str, kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise NameNotFoundError(f"{place}: {name_not_found(kind, name, known)}")
 
 
 def _check_kinds(rule: str, a: Metric | None, b: Metric | None) -> None:
@@ -376,12 +376,11 @@ def _check(one: Measurement, roles: set[str]) -> Metric | None:
     """Raise what is wrong with the names in a measurement; returns its metric, if that is one of the task's own."""
     assert one.task is not None
     assert one.on is not None
-    if one.on not in roles:
-        raise _at("on", name_not_found("role of a corpus", one.on, roles))
+    _check_name("on", "role of a corpus", one.on, roles)
     try:
         probe = get_probe(one.task)
     except BertologyError as error:
-        raise _at("task", error) from None
+        raise NameNotFoundError(f"task: {error}") from None
     family = family_of(probe)
     if one.readout is not None:
         try:
@@ -389,14 +388,13 @@ def _check(one: Measurement, roles: set[str]) -> Metric | None:
             family.check_settings(probe, (config,))
             probe = family.configured(probe, config)
         except BertologyError as error:
-            raise _at("readout", error) from None
+            raise NameNotFoundError(f"readout: {error}") from None
     metrics = {metric.name for metric in probe.scores} | {*_MORE_METRICS}
-    if one.metric is not None and one.metric not in metrics:
-        raise _at("metric", name_not_found(f"metric of {probe.task}", one.metric, metrics))
+    if one.metric is not None:
+        _check_name("metric", f"metric of {probe.task}", one.metric, metrics)
     notes = {note.name for note in (*family.baselines(probe), *family.controls(probe))}
     controls = {"none", RANDOM, "control_task", *notes}
-    if one.control not in controls:
-        raise _at("against or control", name_not_found(f"baseline of {probe.task}", one.control, controls))
+    _check_name("against or control", f"baseline of {probe.task}", one.control, controls)
     return next((metric for metric in probe.scores if one.metric in (None, metric.name)), None)
 
 

@@ -1,4 +1,4 @@
-"""The page of verdicts: claims by section, how each was measured, figures, examples, and the command for it."""
+"""What the page of verdicts shows of a claim: how it was measured, figures, examples, and the command for it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bertology._page import full_page
 from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
-from bertology.primer.claims import Claim, Rule, section_title
-from bertology.primer.rules import VERDICTS, Finding, Outcome, described
+from bertology.primer.claims import Claim, Rule
+from bertology.primer.rules import Outcome, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
 from bertology.results import Results
-from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import Score
-from bertology.results.table import Note, Table
+from bertology.results.table import Table
 from bertology.runner.plan import read_corpus
 
-_HERE = "primer/assets/"
-_REPORT = "results/report/assets/"
 _N_EXAMPLES = 3
 _RULES = {
     "above": "holds where the interval of the score less the comparison lies above the margin, fails where below",
@@ -43,53 +39,8 @@ _RULES = {
 """The rules in words, for the page."""
 
 
-def render_primer(
-    outcomes: Sequence[Outcome],
-    models: Sequence[str],
-    sections: Mapping[str, str],
-    notes: Sequence[Note],
-    differing: Sequence[Table],
-    command: str,
-    examples: Examples,
-) -> str:
-    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names.
-
-    Args:
-        outcomes: of every claim and encoder.
-        models: the encoders.
-        sections: titles by section.
-        notes: what stands below the numbers of verdicts.
-        differing: tables of claims in which two encoders differ.
-        command: the command that repeats all claims.
-        examples: finds items that are right and wrong.
-    """
-    by_claim: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        by_claim.setdefault(one.claim.id, []).append(one)
-    by_section: dict[str, list[dict[str, Any]]] = {}
-    for same in by_claim.values():
-        by_section.setdefault(same[0].claim.section, []).append(_claim(same, command, examples))
-    counts = []
-    for model in models:
-        of_model = [one.verdict for one in outcomes if one.model == model]
-        counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
-    return full_page(
-        _HERE + "primer.html",
-        title=f"bertology primer: {', '.join(models)}",
-        styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
-        scripts=[_HERE + "primer.js"],
-        data={},
-        models=models,
-        sections=[(section_title(name, sections), claims) for name, claims in by_section.items()],
-        counts=counts,
-        notes=notes,
-        differing=differing,
-        chart_of=layer_chart,
-    )
-
-
-def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
-    """What the page shows of one claim."""
+def shown_claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
+    """What the page shows of one claim; ``command`` repeats all claims."""
     claim = same[0].claim
     outcomes = []
     for one in same:
@@ -132,24 +83,17 @@ def _charts(same: Sequence[Outcome]) -> Iterator[Table]:
         for one in same:
             finding = one.findings[number] if number < len(one.findings) else None
             name = "" if len(same) == 1 else f"{one.model} "
-            if finding is None or finding.score is None or not _is_by_layer(finding.score):
+            score = None if finding is None else finding.score
+            if finding is None or score is None or not score.is_by_layer:
                 continue
-            lines[f"{name}{_about(finding)}"] = _best_heads(finding.score)
+            first = finding.contrast.rows[0]
+            lines[f"{name}{'best head of each layer' if first.head else first.task}"] = _best_heads(score)
             if finding.baseline is not None:
                 lines[f"{name}{finding.about.partition(' ')[2] or 'comparison'}"] = _best_heads(finding.baseline)
         key = tuple(cell for line in lines.values() for cell in line.cells)
         if lines and key not in known:
             known.add(key)
             yield _chart(lines, is_relative=len({len(line.keys) for line in lines.values() if len(line.keys) > 1}) > 1)
-
-
-def _is_by_layer(curve: Curve) -> bool:
-    return len(curve.keys) > 1 and all(row.layer is not None for row in curve.rows)
-
-
-def _about(finding: Finding) -> str:
-    row = finding.contrast.rows[0]
-    return "best head of each layer" if row.head else row.task
 
 
 def _best_heads(curve: Curve) -> Curve:
@@ -168,9 +112,8 @@ def _chart(lines: dict[str, Curve], *, is_relative: bool) -> Table:
     rows: dict[int, list[Score | None]] = {}
     for place, line in enumerate(lines.values()):
         low, high = line.bounds()
-        keys = [
-            round(100 * depth) if is_relative else row.layer for depth, row in zip(line.depths, line.rows, strict=True)
-        ]
+        places = zip(line.depths, line.rows, strict=True)
+        keys = [round(100 * depth) if is_relative else row.layer for depth, row in places]
         scores = [Score(*map(float, one)) for one in zip(line.values, low, high, strict=True)]
         for key, score in zip(keys, scores, strict=True):
             if key is not None and math.isfinite(key):  # a baseline has no layer
@@ -220,12 +163,8 @@ class Examples:
     def _example(self, of: Mapping[Any, Any], prompts: dict[str, str]) -> dict[str, str]:
         text = of.get("text") if isinstance(of.get("text"), str) else prompts.get(str(of["sentence"]), "")
         word = of.get("word") if isinstance(of.get("word"), str) else ""
-        return {
-            "text": str(text or of["sentence"]),
-            "word": str(word),
-            "gold": str(of["gold"]),
-            "predicted": str(of["predicted"]),
-        }
+        shown = {"text": text or of["sentence"], "word": word, "gold": of["gold"], "predicted": of["predicted"]}
+        return {name: str(value) for name, value in shown.items()}
 
     def _corpus(self, title: str) -> Any:
         if title not in self._texts:

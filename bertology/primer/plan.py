@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
 from bertology.primer.claims import ENCODER, Claims, Measurement
 from bertology.primer.trained import Trained, no_corpus
@@ -56,10 +56,6 @@ class Plan:
             return self.unbound[role]
         return {key[:3]: key[3] for key in self.refused}.get((model, self.corpora[role], task))
 
-    def plain(self) -> dict[str, Any]:
-        """The plan as JSON keeps it."""
-        return asdict(self)
-
 
 def bound_corpora(
     claims: Claims, roles: Mapping[str, Any], language: str, *, quick: bool
@@ -69,13 +65,11 @@ def bound_corpora(
     Raises:
         NameNotFoundError: there is no such language or role.
     """
-    if language not in claims.roles:
-        raise name_not_found("language with corpora for its roles", language, claims.roles)
+    check_name("language with corpora for its roles", language, claims.roles)
     bound = dict(claims.roles[language])
     known = {role for of_language in claims.roles.values() for role in of_language}
     for role, given in roles.items():
-        if role not in known:
-            raise name_not_found("role of a corpus", role, known)
+        check_name("role of a corpus", role, known)
         bound[role] = CorpusSettings.model_validate({"name": given} if isinstance(given, str) else given)
     for role, corpus in bound.items() if quick else ():
         if corpus is not None:

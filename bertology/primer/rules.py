@@ -182,13 +182,11 @@ def apply(claim: Claim, rule: Rule, curve: GetCurve) -> list[Finding]:
 def _one(rule: Rule, base: Measurement, margin: float, curve: GetCurve, value: str = "") -> Iterator[Finding]:
     named = f"{value}: " if value else ""
     match rule.name:
-        case "above" | "below":
+        case "above" | "below" | "exists":
             for name in rule.against:
-                found = _against(rule, base, margin, curve, name)
-                yield replace(found, about=named + found.about)
-        case "exists":
-            for name in rule.against:
-                found = _head(base, margin, curve, name, _span(rule))
+                is_head = rule.name == "exists"
+                asked = base, margin, curve, name
+                found = _head(*asked, _span(rule)) if is_head else _against(rule, *asked)
                 yield replace(found, about=named + found.about)
         case "difference" | "equal":
             a, b = (_best(rule, rule.measured(side.over(base), value), curve) for side in (rule.a, rule.b))
@@ -291,21 +289,16 @@ def _difference(a: Curve, b: Curve, margin: float, named: str, *, is_equal: bool
     return Finding(about, verdict, margin, contrast, float(low), float(high), where, a, b)
 
 
-def _thirds(curve: Curve) -> Curve:
-    """The mean over the upper third of the layers less that over the lower third."""
-    n = len(curve.keys)
-    if n < 2:
-        raise NotTestedError("one layer alone: nothing can rise or fall")
-    size = max(1, round(n / 3))
-    weights = np.zeros((n, 1))
-    weights[:size], weights[-size:] = -1 / size, 1 / size
-    return curve.combined(weights, keys=[None])
-
-
 def _trend(rule: Rule, base: Measurement, curve: GetCurve, named: str) -> Finding:
     """Upper less lower third of the layers between two depths; of a curve less its baseline where one is named."""
     score = _less_baselines(rule, base, curve).by_layer()
-    contrast = _thirds(score.between(rule.from_, rule.to))
+    between = score.between(rule.from_, rule.to)
+    n = len(between.keys)
+    if n < 2:
+        raise NotTestedError("one layer alone: nothing can rise or fall")
+    size, weights = max(1, round(n / 3)), np.zeros((n, 1))
+    weights[:size], weights[-size:] = -1 / size, 1 / size
+    contrast = between.combined(weights, keys=[None])
     (low,), (high,) = contrast.bounds()
     is_rising = rule.name == "rises"
     verdict = _verdict(holds=low > 0 if is_rising else high < 0, fails=high < 0 if is_rising else low > 0)

@@ -8,7 +8,7 @@ import itertools
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +18,21 @@ from pydantic import TypeAdapter
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
 from bertology._machine import explained_shortage
 from bertology._names import short_names
+from bertology._page import full_page
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.encoders import model_name
 from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, flat_setting, parse_names
 from bertology.pocket import EMBEDDED
 from bertology.primer.claims import Claims, Measurement, chosen, load_claims, section_title
-from bertology.primer.page import Examples, render_primer
+from bertology.primer.page import Examples, shown_claim
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
 from bertology.primer.rules import CHANCE, VERDICTS, Finding, Outcome, apply, combined, written
 from bertology.primer.scores import Curve, NotTestedError, Scores
 from bertology.primer.trained import Trained
 from bertology.primer.trained import train as train_models
 from bertology.results import Results, read_results
+from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import FALSE_DISCOVERY_RATE, RESULTS, Score
 from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
 from bertology.runner import RunOptions, run_experiment
@@ -97,11 +99,9 @@ class Primer(Tables):
             rows = {}
             for claim, (one, score, p) in found.items():
                 rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}" if p >= 0.001 else "< 0.001"]
-            note = Note(
-                "difference", "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
-            )
+            text = "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
             title = f"claims in which {' and '.join(pair)} differ"
-            yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [note], corner="Claim")
+            yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [Note("difference", text)], corner="Claim")
 
     def _by_claim(self) -> list[list[Outcome]]:
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
@@ -151,9 +151,26 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        differing = self.shown()[1:] if len(self.models) > 1 else ()
-        about = self.models, self.sections, self.legend(), differing, self.command
-        return render_primer(self.outcomes, *about, Examples(self.results, self.corpora))
+        examples, by_section = Examples(self.results, self.corpora), dict[str, list[dict[str, Any]]]()
+        for same in self._by_claim():
+            by_section.setdefault(same[0].claim.section, []).append(shown_claim(same, self.command, examples))
+        counts = []
+        for model in self.models:
+            of_model = [one.verdict for one in self.outcomes if one.model == model]
+            counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
+        return full_page(
+            "primer/assets/primer.html",
+            title=f"bertology primer: {', '.join(self.models)}",
+            styles=["results/report/assets/comparison.css", "primer/assets/primer.css"],
+            scripts=["primer/assets/primer.js"],
+            data={},
+            models=self.models,
+            sections=[(section_title(name, self.sections), claims) for name, claims in by_section.items()],
+            counts=counts,
+            notes=self.legend(),
+            differing=self.shown()[1:] if len(self.models) > 1 else (),
+            chart_of=layer_chart,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write ``claims.parquet``, ``primer.html``, ``.md`` and ``.tex`` to a folder, which is returned."""
@@ -201,7 +218,6 @@ def _marked(one: Outcome) -> str:
 
 
 def _cells(one: Outcome) -> list[Any]:
-    """The cells of a claim in the table of its section."""
     published = f"{one.claim.published.value} ({one.claim.published.model})" if one.claim.published else NOTHING
     finding = one.deciding
     if finding is None:
@@ -214,7 +230,7 @@ def _cells(one: Outcome) -> list[Any]:
 
 def curve_strip(curve: Curve | None) -> str:
     """A curve by layer as block characters; a dash where there is none."""
-    if curve is None or len(curve.keys) < 2 or any(row.layer is None for row in curve.rows):
+    if curve is None or not curve.is_by_layer:
         return NOTHING
     values = curve.by_layer().values
     low, high = float(values.min()), float(values.max())
@@ -333,7 +349,7 @@ def primer(
         if value != flat_setting(name).get_default():
             command += [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
     record = {
-        "plan": plan.plain(),
+        "plan": asdict(plan),
         "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
         "quick": quick,
         "command": shlex.join(command),

@@ -65,6 +65,11 @@ class Curve:
         """Ids of the cells behind it."""
         return tuple(row.cell_id for row in self.rows)
 
+    @property
+    def is_by_layer(self) -> bool:
+        """Whether the keys are several layers, or heads of them."""
+        return len(self.keys) > 1 and all(row.layer is not None for row in self.rows)
+
     def take(self, places: Sequence[int]) -> Curve:
         """Some of the keys."""
         at = list(places)
@@ -202,7 +207,9 @@ class Scores:
         wanted = RANDOM if one.control == RANDOM else own
         rows = [row for row in of_task if self._is_of(row, one, model, config) and row.init in (None, wanted)]
         if failed := next((row for row in rows if row.status == "failed"), None):
-            raise NotTestedError(f"{probe.task} could not be computed: {self._reason(failed)}")
+            path = self.folder / "cells" / f"{failed.cell_id}.failed.json"
+            error = json.loads(path.read_text(encoding="utf-8"))["error"] if path.is_file() else {}
+            raise NotTestedError(f"{probe.task} could not be computed: {error.get('message', 'no reason kept')}")
         rows = [row for row in rows if row.metric == metric]
         in_group = [row for row in rows if row.group == one.group]
         # Of kept predictions the items of a group are chosen; what else has no row of the group has no score of it.
@@ -222,7 +229,8 @@ class Scores:
             rows = [row for row in rows if row.layer is None and row.head is None] or rows
         if not rows:
             group = f" of {one.group}" if one.group else ""
-            raise NotTestedError(f"{probe.task} has no {metric}{group} here" + self._of_control(one))
+            control = "" if one.control == "none" else f" for {one.control.replace('_', ' ')}"
+            raise NotTestedError(f"{probe.task} has no {metric}{group} here{control}")
         runs = [self._run(same, metric, one.group, split) for same in grouped(rows, *_RUNS).values()]
         keys, of_keys, _ = runs[0]
         if any(other != keys for other, *_ in runs):
@@ -242,10 +250,6 @@ class Scores:
         return Curve(tuple(keys), *arrays, tuple(of_keys), joined.by_run, _slack(joined)).take(known)
 
     @staticmethod
-    def _of_control(one: Measurement) -> str:
-        return "" if one.control == "none" else f" for {one.control.replace('_', ' ')}"
-
-    @staticmethod
     def _is_of(row: ResultRow, one: Measurement, model: str, config: ReadoutConfig) -> bool:
         """Whether a row is of the model, control and readout configuration of a measurement."""
         if one.control not in ("none", RANDOM):
@@ -259,21 +263,14 @@ class Scores:
             return False
         return dict(row.param("settings", {})) == config.changes
 
-    def _reason(self, row: ResultRow) -> str:
-        path = self.folder / "cells" / f"{row.cell_id}.failed.json"
-        return (
-            str(json.loads(path.read_text(encoding="utf-8"))["error"]["message"])
-            if path.is_file()
-            else "no reason kept"
-        )
-
     def _own(self, one: Measurement, model: str) -> Curve:
         """The score of a training itself, which stands in the folders of its models."""
         try:
             runs, unit = own_scores(self.folders[model], str(one.metric), n_resamples=N_RESAMPLES, seed=self.seed)
         except BertologyError as error:
             raise NotTestedError(str(error)) from error
-        joined = over_runs([_with_resamples(run) for run in runs])
+        # As many resamples as those of a run have.
+        joined = over_runs([replace(run, replicates=run.replicates[:N_RESAMPLES]) for run in runs])
         # The unit of a metric is read off the end of its name: `held_out.1.bits` is no share.
         metric = str(one.metric).replace(".", "_")
         about: dict[str, Any] = {"experiment": "primer", "model": model, "task": "training", "metric": metric}
@@ -337,13 +334,7 @@ class Scores:
         raise NotTestedError(f"{row.task}: what is kept has no {metric}")
 
 
-def _with_resamples(scores: Bootstrap) -> Bootstrap:
-    """The scores with as many resamples as those of a run have."""
-    return replace(scores, replicates=scores.replicates[:N_RESAMPLES])
-
-
 def _counting(row: ResultRow, unit: str) -> ResultRow:
-    """The row, whose clusters are called ``unit``."""
     return replace(row, params_json=json.dumps({**json.loads(row.params_json), "clusters": unit}, sort_keys=True))
 
 

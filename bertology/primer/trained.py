@@ -20,6 +20,7 @@ from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
 Floats = NDArray[np.float64]
+Corpora = Mapping[str, CorpusSettings | None]
 _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
 _SOURCE = "{source}"
@@ -35,7 +36,6 @@ _SPREAD = "sd_"
 class Trained:
     """The models of one role."""
 
-    role: str
     title: str
     """Their name in tables, which they share."""
     models: Mapping[int, Any]
@@ -66,14 +66,7 @@ def roles_needed(claims: Claims) -> list[str]:
 
 
 def train(
-    claims: Claims,
-    encoder: str,
-    title: str,
-    corpora: Mapping[str, CorpusSettings | None],
-    folder: Path,
-    *,
-    device: str,
-    show: bool,
+    claims: Claims, encoder: str, title: str, corpora: Corpora, folder: Path, *, device: str, show: bool
 ) -> dict[str, Trained]:
     """Train what the claims need of an encoder, or find it in the folder; stopped trainings go on.
 
@@ -82,7 +75,7 @@ def train(
     """
     from bertology.encoders import side_by_side
 
-    made: dict[str, Trained] = {ENCODER: Trained(ENCODER, title, {0: encoder})}
+    made: dict[str, Trained] = {ENCODER: Trained(title, {0: encoder})}
     for role in roles_needed(claims):
         training = claims.models[role]
         is_own = training.pretrain is not None or training.beside is not None
@@ -99,7 +92,7 @@ def train(
                 models = _made(claims, training, sources, corpora, where, device=device, show=show)
         except BertologyError as error:
             raise type(error)(f"model {role} of the claims: {error}") from error
-        made[role] = Trained(role, own_title, models)
+        made[role] = Trained(own_title, models)
     return made
 
 
@@ -107,7 +100,7 @@ def _made(
     claims: Claims,
     training: Training,
     sources: Mapping[int, str],
-    corpora: Mapping[str, CorpusSettings | None],
+    corpora: Corpora,
     where: Path,
     *,
     device: str,
@@ -171,7 +164,7 @@ def _with_source(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
     return {name: source if value == _SOURCE else value for name, value in settings.items()}
 
 
-def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:
+def _bound(corpora: Corpora, role: str) -> CorpusSettings:
     corpus = corpora.get(role)
     if corpus is None:
         raise BertologyError(no_corpus(role))

@@ -65,7 +65,7 @@ def test_unrelated_states_are_those_of_a_plain_hook(encoder: Encoder, pairs: lis
 
 def test_moves_are_differences_of_means_of_the_other_half(encoder: Encoder, pairs: list[PatchPair]) -> None:
     aligned, _ = fitting_pairs(encoder, pairs, by_word=False)
-    shifts = mean_differences(encoder, pairs, aligned, 0, 1, [1])
+    shifts = mean_differences(encoder, pairs, aligned, 0, [1])
     first, *others = list(aligned)
     means: dict[str, list[np.ndarray]] = {"singular": [], "plural": []}
     for number in [n for place, n in enumerate(others, 1) if place % 2 == 1]:
