@@ -7,10 +7,37 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 PROVIDED: dict[str, Callable[..., Any]] = {}
 """Functions of later packages behind methods of earlier ones; ``bertology/__init__.py`` puts them here."""
+
+
+class LazyModule(ModuleType):
+    """A module that is imported when something of it is first used, and so are its own modules."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name, None) or resolve_name(f"{self.__name__}.{name}")
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import safetensors.torch
+    import scipy
+    import sklearn
+    import torch
+    import transformers
+else:
+    pd, pa, pq = map(LazyModule, ("pandas", "pyarrow", "pyarrow.parquet"))
+    safetensors, scipy, sklearn = map(LazyModule, ("safetensors", "scipy", "sklearn"))
+    torch, transformers = map(LazyModule, ("torch", "transformers"))
+
+__all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn", "torch"]
+__all__ += ["transformers"]
 
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

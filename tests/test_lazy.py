@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bertology
-from bertology._lazy import lazy_attributes
+from bertology._lazy import LazyModule, lazy_attributes
 
 ROOT = Path(bertology.__file__).parent
 PACKAGES = sorted(
@@ -53,3 +53,17 @@ def test_a_name_is_imported_when_it_is_first_used(tmp_path: Path, monkeypatch: p
     assert "lazy_example._late" not in sys.modules
     assert (module.here, module.late, module.later) == (1, 2, 3)
     assert not hasattr(module, "Counter")
+
+
+def test_a_module_is_imported_when_something_of_it_is_first_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "lazy_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("nothing = None\n")
+    (package / "inside.py").write_text("here = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = LazyModule("lazy_package")
+    assert "lazy_package" not in sys.modules
+    assert (module.inside.here, module.nothing) == (1, None)
+    assert not hasattr(module, "other")

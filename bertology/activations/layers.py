@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
+from bertology._lazy import scipy
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Integers, LayerSums, by_layer
@@ -130,8 +132,6 @@ class LayerVectors:
         """Results, one for each layer, of a function of each layer's number and vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
-        from threadpoolctl import threadpool_limits
-
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 
@@ -185,8 +185,6 @@ def group_sums(
     those at places ``order [item]``. With ``weights [vector, kind]`` in place of ``[vector]``, several sums of each
     group are formed together while its vectors are in the processor's cache.
     """
-    from scipy.sparse import csr_matrix
-
     order = np.arange(starts[-1]) if order is None else order
     factors = np.ones(len(order), dtype=np.float32) if weights is None else weights[order]
     n_groups, n_kinds = len(starts) - 1, factors.shape[1] if factors.ndim == 2 else 1
@@ -198,7 +196,8 @@ def group_sums(
         spread, columns = np.empty(factors.size, dtype=np.float32), np.empty(factors.size, dtype=np.int64)
         spread[places], columns[places] = factors, order[:, None]
         factors, order, starts = spread, columns, np.append(0, np.repeat(sizes, n_kinds).cumsum())
-    sums = np.asarray(csr_matrix((factors.ravel(), order, starts), shape=(n_groups * n_kinds, len(vectors))) @ vectors)
+    shape = n_groups * n_kinds, len(vectors)
+    sums = np.asarray(scipy.sparse.csr_matrix((factors.ravel(), order, starts), shape=shape) @ vectors)
     return sums if weights is None or weights.ndim == 1 else sums.reshape(n_groups, n_kinds, -1)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import _files
+from bertology._lazy import pa, pq
 from bertology.encoders.batching import CLS, Encoding
 from bertology.encoders.sources import MODELS
 from bertology.errors import BertologyError
@@ -120,8 +121,6 @@ class Entry:
     @cached_property
     def place(self) -> NDArray[np.int32]:
         """``[word, 2]`` shard and row of each word, −1 for words without vectors."""
-        import pyarrow.parquet as pq
-
         table = pq.read_table(self.folder / INDEX)
         return np.stack([table["shard"].to_numpy(), table["row"].to_numpy()], axis=1)
 
@@ -173,9 +172,6 @@ def open_entry(folder: Path) -> Entry | None:
 
 def write_index(folder: Path, place: NDArray[np.int32]) -> str:
     """Write the index, ``[word, 2]`` shard and row of each word, and return its checksum."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"word": np.arange(len(place)), "shard": place[:, 0], "row": place[:, 1]}), sink)
     _files.write_atomically(folder / INDEX, sink.getvalue().to_pybytes(), remedy=_REMEDY)

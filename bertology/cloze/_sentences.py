@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.asking import Query, Wanted, chosen_layers, read_places
@@ -31,8 +32,6 @@ from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, 
 from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology.encoders import Encoder
 
 
@@ -59,8 +58,6 @@ class SentenceScores:
         Raises:
             NameNotFoundError: ``by`` is neither.
         """
-        import pandas as pd
-
         frames = []
         for layer, values, totals in zip(self.layers, self.piece_log_probs, self.totals, strict=True):
             if by == "piece":
@@ -304,8 +301,6 @@ class Surprisals(SentenceScores):
         Raises:
             NameNotFoundError: ``by`` is none of them.
         """
-        import pandas as pd
-
         check_name("unit of surprisal", by, ("word", "piece", "text"))
         starts = {"word": self.word_starts, "piece": self.piece_starts, "text": None}[by]
         columns = self._lines(starts)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from bertology import encoders
 from bertology._files import canonical_json, digest
 from bertology._names import by_key
 from bertology.cloze.prompts import AnswerForm
@@ -16,9 +17,6 @@ from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import ControlNote, Probe
 from bertology.probing.probes import Subject
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "statements", "changes", "next_sentence"]
 """The questions put to a text.
@@ -184,7 +182,7 @@ class ClozeProbe(Probe):
     def items(self, source: str) -> ClozeItems:
         """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
 
-    def regrouped(self, items: ClozeItems, encoder: Encoder) -> ClozeItems:
+    def regrouped(self, items: ClozeItems, encoder: encoders.Encoder) -> ClozeItems:
         """The items in groups that depend on what the model itself predicts of them; by default as they are."""
         return items
 

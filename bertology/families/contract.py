@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import encoders
 from bertology._names import Registry, name_not_found
 from bertology.activations import Entry
 from bertology.activations.layers import LayerVectors
@@ -39,9 +40,6 @@ from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.results import ResultRow
 from bertology.results.predictions import Cell, Kept
 from bertology.results.rows import ComparisonRow
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 T = TypeVar("T")
 CellKey = tuple[str, int, int | None]
@@ -129,7 +127,7 @@ class Resources:
     pair: ModelCorpus
     device: str
     progress: Progress
-    get_encoder: Callable[[], Encoder]
+    get_encoder: Callable[[], encoders.Encoder]
     """Returns the model with the weights of the groups, which is loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
     """The stored vectors that the family reads, by signal and split."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import pd, scipy
 from bertology._names import check_name
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
@@ -35,8 +36,6 @@ from bertology.measures.sums import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology._figures import ShownFigure
 
 Pair = tuple[int, int]
@@ -177,11 +176,9 @@ def cosines_of(vectors: NDArray[np.floating]) -> Floats:
 
 def _ranked(cosines: Floats) -> Floats:
     """``[word, word]`` ranks of the cosines of pairs; equal ones have their mean. The diagonal is 0."""
-    from scipy.stats import rankdata
-
     above = np.triu_indices(len(cosines), 1)
     ranks = np.zeros_like(cosines)
-    ranks[above] = rankdata(cosines[above])
+    ranks[above] = scipy.stats.rankdata(cosines[above])
     return np.asarray(ranks + ranks.T)
 
 
@@ -562,8 +559,6 @@ class LayerMatrix:
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame: a row for each pair of layers."""
-        import pandas as pd
-
         pairs = pd.MultiIndex.from_product([self.layers_a, self.layers_b], names=["layer_a", "layer_b"])
         columns = {"value": self.values, "ci_low": self.ci_low, "ci_high": self.ci_high, "null": self.null}
         return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=pairs).reset_index()
@@ -593,8 +588,6 @@ def compare_layers(
         CorpusError: other words, or words of fewer than three sentences.
         FitError: words are too few for the measure.
     """
-    from scipy.special import stdtrit
-
     chosen, (both, pairs) = find_measure(measure), _beside(vectors_a, vectors_b)
     if len(both) != len(sentences):
         raise CorpusError(f"{len(sentences)} sentences of {len(both)} words: give the sentence of each word")
@@ -607,7 +600,7 @@ def compare_layers(
     values, without = every[..., 0], every[..., 1:]
     n_blocks = without.shape[2]
     spread = ((without - without.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
-    reach = stdtrit(n_blocks - 1, 0.975) * np.sqrt(spread * (n_blocks - 1) / n_blocks)
+    reach = scipy.special.stdtrit(n_blocks - 1, 0.975) * np.sqrt(spread * (n_blocks - 1) / n_blocks)
     null = null_likeness(chosen, both, pairs).reshape(shape)
     return LayerMatrix(measure, vectors_a.layers, vectors_b.layers, values, values - reach, values + reach, null, n)
 

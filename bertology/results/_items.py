@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bertology._lazy import pd
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, count_numbers
@@ -20,7 +21,6 @@ from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spa
 from bertology.results.rows import ResultRow
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
 _LONGEST, _MANY_PIECES = 8, 4
@@ -33,8 +33,6 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
     ``predicted`` (items given it), and of the label as a yes or no ``tp``, ``fp``, ``fn`` and ``tn`` items.
     """
-    import pandas as pd
-
     everything = np.zeros(len(predictions.gold), dtype=np.int64)
     gold, pred = predictions.gold, predictions.pred[None]
     labels, members = split_sets(predictions.labels) if predictions.label_sets else (predictions.labels, None)
@@ -54,8 +52,6 @@ def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataF
     Raises:
         ResultsError: another number of names than of items, or a metric of neither labels nor numbers.
     """
-    import pandas as pd
-
     kind, names = tally_of(metric), np.asarray(groups, dtype=object)
     if len(names) != len(kept.gold):
         raise ResultsError(f"by: {len(names)} names of groups for {len(kept.gold)} items; give one for each item")
@@ -84,8 +80,6 @@ def confusion(predictions: Predictions) -> pd.DataFrame:
 
     Where an item may have any number of labels, rows and columns are the sets of them.
     """
-    import pandas as pd
-
     names, n_labels = list(predictions.labels), len(predictions.labels)
     pairs = np.bincount(predictions.gold.astype(np.int64) * n_labels + predictions.pred, minlength=n_labels**2)
     frame = pd.DataFrame(pairs.reshape(n_labels, n_labels), index=names, columns=names)

@@ -23,16 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import _files
+from bertology._lazy import pa, pd, torch
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
 from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-    from torch import Tensor
-
     from bertology.readouts.kept import KeptFit
 
 _FOLDER = "predictions"
@@ -110,8 +107,6 @@ def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_
 @cache
 def prediction_schema(*, cloze: bool = False) -> pa.Schema:
     """Columns of ``predictions/<cell_id>.parquet``, of a cloze task with its own."""
-    import pyarrow as pa
-
     coded = pa.dictionary(pa.int32(), pa.string())
     plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
     plain += [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
@@ -130,8 +125,6 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
 
 def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
-    import pyarrow as pa
-
     schema, columns = prediction_schema(cloze=bool(predictions.extra)), [_texts(tuple(predictions.item_ids))]
     for codes, names in (
         (predictions.cluster, predictions.cluster_ids),
@@ -159,8 +152,6 @@ def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
 @lru_cache(maxsize=8)
 def _texts(values: tuple[str, ...]) -> pa.Array:
     """Texts as Arrow has them, remembered: cells of one task share their items."""
-    import pyarrow as pa
-
     return pa.array(values, pa.string())
 
 
@@ -187,8 +178,6 @@ def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    import pyarrow as pa
-
     tables = [_read_columns(one, cell_id) for one in (folder, *folds)]
     table = pa.concat_tables(tables)
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
@@ -367,8 +356,6 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
 
     Returns the file's SHA-256 in hexadecimal digits.
     """
-    import pyarrow as pa
-
     columns: dict[str, Any] = {
         name: [getattr(one, name) for one in sums for _ in one.clusters] for name in _HEAD_SUMS[:4]
     }
@@ -578,7 +565,7 @@ class KeptProbe:
     parts: ClassVar[tuple[str, ...]] = ()
     """The tensors that it may have; any where none are named."""
     origin: FitOrigin
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, torch.Tensor]
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
@@ -663,8 +650,6 @@ class FittedProbe(KeptProbe):
         Raises:
             FitError: the readout gives no probabilities; or as in :meth:`predict`.
         """
-        import pandas as pd
-
         about, scores = self._read(texts, places, model)
         probabilities = self._fit.probabilities(scores)
         if probabilities is None:
@@ -672,7 +657,7 @@ class FittedProbe(KeptProbe):
         index = pd.MultiIndex.from_frame(about)
         return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
 
-    def logits(self, vectors: Tensor) -> Tensor:
+    def logits(self, vectors: torch.Tensor) -> torch.Tensor:
         """``[item, class]`` scores of ``[item, dim]`` vectors of its layer, through which gradients pass."""
         return self._fit.of_vectors(vectors)
 
@@ -682,10 +667,8 @@ class FittedProbe(KeptProbe):
 
         return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
 
-    def _read(self, texts: Any, places: Any, model: Any) -> tuple[pd.DataFrame, Tensor]:
+    def _read(self, texts: Any, places: Any, model: Any) -> tuple[pd.DataFrame, torch.Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
-        import pandas as pd
-
         from bertology.activations import read_words
         from bertology.encoders import Encoder, load_encoder, model_name
         from bertology.readouts import ArrayFeatures, ArraySpans, pooled

@@ -6,15 +6,13 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertology._files import read_json
+from bertology._lazy import pd
 from bertology.errors import BertologyError, quoted
 from bertology.families.request import RANDOM
 from bertology.results import read_results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTED = 12  # most cells that an error lists
 _SHOWN = 3  # predictions that an explanation shows
@@ -94,8 +92,6 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
 
 def _listed(values: Mapping[str, Any] | pd.Series) -> str:
     """Names and values that there are, in one line."""
-    import pandas as pd
-
     plain = {
         str(name).removeprefix("n_").replace("_", " "): value
         for name, value in values.items()
@@ -123,8 +119,6 @@ def _scores(rows: pd.DataFrame) -> Iterator[str]:
 
 def _predictions(path: Path) -> Iterator[str]:
     """The predictions' file, how many equal the annotation, and the first of them."""
-    import pandas as pd
-
     if not path.is_file():
         return
     kept = pd.read_parquet(path)
