@@ -14,8 +14,6 @@ distance of a word in one sentence to the same word in another is given. The eff
 absolute positions (T5, DeBERTa, ModernBERT), that of a segment for one without segments (RoBERTa).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -49,7 +47,7 @@ class Position(GeometryProbe):
     reference = "Mickus et al. 2020"
 
     @property
-    def encodings(self) -> Mapping[str, encoders.Encoding]:
+    def encodings(self) -> "Mapping[str, encoders.Encoding]":
         """One for each change."""
         every = {
             "shift": encoders.Encoding(shift=self.shift),

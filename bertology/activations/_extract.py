@@ -1,7 +1,5 @@
 """Vectors of the words of a corpus, read from an encoder into the store."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +27,7 @@ _MOST_WORKERS = 16  # each needs memory for the activations of a batch
 
 
 def extract(
-    get_encoder: Callable[[], encoders.Encoder],
+    get_encoder: "Callable[[], encoders.Encoder]",
     sentences: Sentences,
     *,
     recipe: Recipe,
@@ -92,7 +90,7 @@ class Extraction:
 
     def __init__(
         self,
-        encoder: encoders.Encoder,
+        encoder: "encoders.Encoder",
         sentences: Sentences,
         *,
         recipe: Recipe,

@@ -7,8 +7,6 @@ it exists. The manifest has a checksum of its own content. Whatever else lies in
 left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -70,7 +68,7 @@ class Recipe:
         """The folder of the entry with exactly these layers."""
         return store_folder() / f"{self.key[:20]}-{_files.digest([_files.canonical_json(list(layers))])[:8]}"
 
-    def find(self, layers: Sequence[int]) -> Entry | None:
+    def find(self, layers: Sequence[int]) -> "Entry | None":
         """A complete entry with at least ``layers``, or ``None``."""
         for folder in [self.folder(layers), *sorted(store_folder().glob(f"{self.key[:20]}-*"))]:
             entry = open_entry(folder) if _NAME.fullmatch(folder.name) else None
@@ -140,7 +138,7 @@ class Entry:
             damaged.append(self.folder / MANIFEST)
         return damaged
 
-    def complete(self, checksums: Sequence[str | None]) -> Entry:
+    def complete(self, checksums: Sequence[str | None]) -> "Entry":
         """Write the manifest, which makes the entry whole; a ValueError where a shard has no checksum yet."""
         if None in checksums:
             raise ValueError(f"{self.manifest.shards[checksums.index(None)][0]} is not written yet")

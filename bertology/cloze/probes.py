@@ -1,7 +1,5 @@
 """Questions put to the masked-LM head, and their items."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +52,7 @@ class ClozeItems:
     """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
 
     @classmethod
-    def of(cls, found: Iterable[ClozeItem | LeftOut], **more: Any) -> ClozeItems:
+    def of(cls, found: Iterable[ClozeItem | LeftOut], **more: Any) -> "ClozeItems":
         """The items, and those that are left out, of both in one; ``more`` are the other fields."""
         every = list(found)
         left = tuple(one for one in every if isinstance(one, LeftOut))
@@ -75,7 +73,7 @@ class ClozeItems:
             if problem := _problem(item, asks):
                 raise CorpusError(f"item {quoted(item.id)} {problem}")
 
-    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
+    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> "ClozeItems":
         """``n`` items of every group at most, drawn at random: the same ones wherever and whenever they are drawn.
 
         Items made by a grammar come in a rhythm, into which every n-th would fall. Of ``whole_clusters`` as many are
@@ -182,7 +180,7 @@ class ClozeProbe(Probe):
     def items(self, source: str) -> ClozeItems:
         """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
 
-    def regrouped(self, items: ClozeItems, encoder: encoders.Encoder) -> ClozeItems:
+    def regrouped(self, items: ClozeItems, encoder: "encoders.Encoder") -> ClozeItems:
         """The items in groups that depend on what the model itself predicts of them; by default as they are."""
         return items
 

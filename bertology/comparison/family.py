@@ -4,8 +4,6 @@ Statistics are sums over clusters, as those of ``geometry`` and ``heads``. :data
 readout fitted to one model predicts from the vectors of the other.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Corpora by name or path: what each name means, and treebanks that are downloaded and checked."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """Words of raw text and the spaces between them, and spans of words: IOB tags, mentions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +146,7 @@ def text_words(text: str, language: str | None = None, *, where: str = "") -> li
 
 
 @lru_cache
-def _tokenizer(language: str) -> Callable[[str], Doc]:
+def _tokenizer(language: str) -> "Callable[[str], Doc]":
     """SpaCy's rules for the words of a language."""
     import spacy
     import spacy.lang

@@ -7,8 +7,6 @@ families (:mod:`bertology.runner`) and know none by name. Most families derive f
 :class:`bertology.families.vectors.VectorFamily`, which fits readouts to stored vectors.
 """
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -127,13 +125,13 @@ class Resources:
     pair: ModelCorpus
     device: str
     progress: Progress
-    get_encoder: Callable[[], encoders.Encoder]
+    get_encoder: "Callable[[], encoders.Encoder]"
     """Returns the model with the weights of the groups, which is loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
     """The stored vectors that the family reads, by signal and split."""
     memory: int = 0  # bytes of vectors that fits may keep between passes over them
     n_threads: int = 1  # threads that may compute layers next to each other, where results do not depend on it
-    reference: Resources | None = None
+    reference: "Resources | None" = None
     """The resources of the reference model, for families that compare with it; its ``get_encoder`` leaves the first
     model open."""
 
@@ -165,7 +163,7 @@ class TaskRows:
     comparisons: tuple[ComparisonRow, ...] = ()
 
     @classmethod
-    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> TaskRows:
+    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> "TaskRows":
         """All rows of some cells; the time of a cell is shared among its rows."""
         times, shared = Counter(map(attrgetter("cell_id"), rows)), []
         for row in rows:

@@ -4,8 +4,6 @@ A statistic is a ratio of two sums over clusters of items, such as sentences (:m
 keep the numerators and denominators of their layer; values, intervals and comparisons are made from these.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Families that fit readouts to the stored vectors of items: the items of a task, their vectors, and the base class."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +54,7 @@ class TaskData:
     n_train_labels: int
 
     @classmethod
-    def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
+    def of(cls, probe: RepresentationProbe, splits: Splits) -> "TaskData":
         """Items of every split; a CorpusError if those of two splits differ in kind."""
         items, occurring = dict[str, Examples](), dict[str, list[str]]()
         for split in splits.by_name:
@@ -116,7 +114,7 @@ class TaskData:
         """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
         return isinstance(self.probe, SentenceProbe) and self.train.n_spans == 2
 
-    def without(self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = _NONE) -> TaskData:
+    def without(self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = _NONE) -> "TaskData":
         """The same task without the items that need some words, given by split with the reason why each is left out.
 
         Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
@@ -338,7 +336,7 @@ def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
 
 def targets_of(
     data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
-) -> Targets:
+) -> "Targets":
     """The targets of each problem for the items of a split.
 
     Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
@@ -382,7 +380,7 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 
 
 def vectors_of(
-    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
+    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: "Erasure | None" = None
 ) -> Any:
     """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
     from bertology.activations import SpanVectors, WordVectors

@@ -9,8 +9,6 @@ segment does to a vector in ``position.py``; how much of a sentence's vector is 
 occurrences of a word, and shows them on a page.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

@@ -5,8 +5,6 @@ their vectors, :func:`transfer` about readouts fitted to the words of one langua
 in ``alignment.py``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -81,7 +79,7 @@ class LanguageItems:
     bounds: Integers  # [item + 1] the place of the first vector of each sentence, and the number of vectors
 
     @classmethod
-    def of(cls, text: ParallelText, of_vector: Integers) -> LanguageItems:
+    def of(cls, text: ParallelText, of_vector: Integers) -> "LanguageItems":
         """The sentences of a text that have vectors, by ``[vector]`` the sentence of each, ascending."""
         numbers, starts = np.unique(of_vector, return_index=True)
         language = text.language[numbers]

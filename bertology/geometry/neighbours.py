@@ -6,8 +6,6 @@ word lie together by sense, which shows in what an occurrence has around it. :cl
 turned so that it lies as the one before.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -299,7 +297,7 @@ class Neighbours:
 
     def map(
         self, *, points: int | None = None, others: bool = True, projection: Projection = "pca", seed: int = 0
-    ) -> OccurrenceMap:
+    ) -> "OccurrenceMap":
         """The page of the word, its neighbours, all occurrences of its form and a sample of other words.
 
         Occurrences of the form are laid out by themselves as well, where its senses may part: the two principal

@@ -1,7 +1,5 @@
 """Questions about the vectors of a text themselves."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +85,7 @@ class GeometryProbe(WordsProbe):
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
     @property
-    def encodings(self) -> Mapping[str, Encoding]:
+    def encodings(self) -> "Mapping[str, Encoding]":
         """Further encodings of the text by name, besides each sentence by itself.
 
         :meth:`statistics` has the vectors of the same words of the test split in each, by these names.
@@ -95,7 +93,7 @@ class GeometryProbe(WordsProbe):
         return {}
 
     @abstractmethod
-    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> "Iterator[LayerSums]":
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
@@ -108,6 +106,6 @@ class GeometryProbe(WordsProbe):
             ModelError: vectors are zero, constant or not finite.
         """
 
-    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> "Iterator[LayerSums]":
         """The statistics of one of :attr:`baselines`, which reads no layer; ``items`` as in :meth:`statistics`."""
         return iter(())

@@ -7,8 +7,6 @@ vectors of sentences, from a Gram matrix of products that all layers share. :fun
 roles and map instead, as the paper does.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -421,7 +419,7 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
 
 def _network(
     items: RoleItems, scheme: str, n_layers: int, dim: int, seed: int
-) -> tuple[list[torch.Tensor], Callable[[Integers], torch.Tensor]]:
+) -> "tuple[list[torch.Tensor], Callable[[Integers], torch.Tensor]]":
     """Fillers, roles and a linear map of every layer, side by side, and what predicts the vectors of sentences."""
     random, roles = torch.Generator().manual_seed(seed), items.roles_of(scheme)
     n_roles = 1 if scheme == BAG else int(roles.max()) + 1
@@ -435,7 +433,7 @@ def _network(
         length = np.sqrt((items.embeddings**2).sum(axis=1).mean())
         vectors = torch.from_numpy(np.asarray(items.embeddings / length, dtype=np.float32))
 
-    def started(*shape: int, deviation: float) -> torch.Tensor:
+    def started(*shape: int, deviation: float) -> "torch.Tensor":
         # All layers begin alike: what differs between them is what they hold.
         drawn = torch.randn(*shape, generator=random) * deviation
         return drawn[None].repeat(n_layers, *(1 for _ in shape)).requires_grad_()
@@ -444,7 +442,7 @@ def _network(
     of_roles, to_sentence = started(n_roles, _DIMS, deviation=1.0), started(_DIMS**2, dim, deviation=1 / _DIMS)
     bias = started(1, dim, deviation=0.0)
 
-    def predict(chosen: Integers) -> torch.Tensor:
+    def predict(chosen: Integers) -> "torch.Tensor":
         """``[layer, sentence, dim]`` for numbers ``[sentence]`` of sentences."""
         lengths = starts[chosen + 1] - starts[chosen]
         words = torch.from_numpy(np.concatenate([np.arange(*starts[one : one + 2]) for one in chosen]))

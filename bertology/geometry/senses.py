@@ -1,7 +1,5 @@
 """Whether vectors tell the senses of a word apart, and kinds of spans such as chunks: neighbours, clusters, pairs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,11 +52,11 @@ class SpanItems:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, chosen: Any) -> SpanItems:
+    def take(self, chosen: Any) -> "SpanItems":
         """Some of the items."""
         return SpanItems(*(None if one is None else one[chosen] for one in vars(self).values()))
 
-    def readable(self, words: Integers) -> SpanItems:
+    def readable(self, words: Integers) -> "SpanItems":
         """The items all of whose words are among ``words``, ascending."""
         is_whole = np.diff(np.searchsorted(words, self.spans)) == np.diff(self.spans)
         return self.take(is_whole.all(axis=(1, 2)))

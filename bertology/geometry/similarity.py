@@ -5,8 +5,6 @@ sample of words, with what blocks of sentences contribute. The layers of two mod
 (:meth:`LayerVectors.beside`): pairs are places of layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -557,13 +555,13 @@ class LayerMatrix:
     null: Floats  # [layer a, layer b] the same with the words of b in random order
     n_words: int  # number of words that were compared
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A data frame: a row for each pair of layers."""
         pairs = pd.MultiIndex.from_product([self.layers_a, self.layers_b], names=["layer_a", "layer_b"])
         columns = {"value": self.values, "ci_low": self.ci_low, "ci_high": self.ci_high, "null": self.null}
         return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=pairs).reset_index()
 
-    def plot(self, *, title: str | None = None) -> ShownFigure:
+    def plot(self, *, title: str | None = None) -> "ShownFigure":
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
         from bertology.encoders import LabelledArray
         from bertology.results.figures import plot_head

@@ -5,8 +5,6 @@ unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever 
 words.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -113,7 +111,7 @@ class WordSample:
     @classmethod
     def of(
         cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
-    ) -> tuple[WordSample, Integers]:
+    ) -> "tuple[WordSample, Integers]":
         """The types that occur in ``least`` sentences, with the first occurrence in each; and ``[type]`` their numbers.
 
         Types ``[word]`` are −1 for words that are left out; sentences ``[word]`` ascend. Of a type that has more than

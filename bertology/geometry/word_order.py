@@ -1,7 +1,5 @@
 """Words that are found by where they stand or by what they are: sentences with the word that is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +28,11 @@ class OrderItems:
     ends: Integers  # one after its last word
     asked: NDArray[np.bool_]  # whether the score is of it: order and structure part
 
-    def of(self, chosen: NDArray[np.bool_]) -> OrderItems:
+    def of(self, chosen: NDArray[np.bool_]) -> "OrderItems":
         """Some of the sentences."""
         return OrderItems(**{name: values[chosen] for name, values in vars(self).items()})
 
-    def readable(self, words: Integers) -> OrderItems:
+    def readable(self, words: Integers) -> "OrderItems":
         """The items all of whose words are among ``words`` (ascending)."""
         inside = np.searchsorted(words, self.ends) - np.searchsorted(words, self.starts)
         return self.of(inside == self.ends - self.starts)

@@ -722,7 +722,6 @@ def sample_replaced(
 def _train(
     settings: PretrainSettings, start: _Start, out: Path, measured: Callable[[int], Evaluation], echo: Echo
 ) -> None:
-
     from bertology._training import train, weight_groups
 
     model = start.model

@@ -1,7 +1,5 @@
 """Recipes of pretraining: every setting, the combinations that are refused, and reading a recipe from its file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self

@@ -1,8 +1,6 @@
 """Predictions of single items: their labels counted, parts of trees as items, and their words where the corpus is
 known."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +25,7 @@ _LONGEST, _MANY_PIECES = 8, 4
 _NOT_FOUND = "not found"
 
 
-def per_label_scores(predictions: Predictions) -> pd.DataFrame:
+def per_label_scores(predictions: Predictions) -> "pd.DataFrame":
     """Precision, recall and F1 of every label that occurs or is predicted, the most frequent first.
 
     Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
@@ -44,7 +42,7 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     return frame.sort_index().sort_values("support", ascending=False, kind="stable")
 
 
-def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataFrame:
+def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> "pd.DataFrame":
     """Scores of ``groups``, the name of one for each item of a cell, with 95 % intervals over clusters.
 
     Items of an empty name are left out. Columns are ``items``, ``clusters``, ``value``, ``ci_low`` and ``ci_high``.
@@ -75,7 +73,7 @@ def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataF
     return frame
 
 
-def confusion(predictions: Predictions) -> pd.DataFrame:
+def confusion(predictions: Predictions) -> "pd.DataFrame":
     """Counts of items by gold label (rows) and predicted label (columns), the most frequent gold label first.
 
     Where an item may have any number of labels, rows and columns are the sets of them.

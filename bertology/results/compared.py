@@ -1,7 +1,5 @@
 """A model beside its reference, and models side by side: scores by layer with paired differences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,7 +167,7 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
         )
 
 
-def compared_frame(every: Sequence[Compared]) -> pd.DataFrame:
+def compared_frame(every: Sequence[Compared]) -> "pd.DataFrame":
     """The table of :meth:`bertology.ModelComparison.to_pandas`."""
     lines: list[dict[str, Any]] = []
     for one in every:
@@ -192,7 +190,7 @@ def _bounds(score: Score) -> dict[str, float | None]:
     return {"value": score.value, "ci_low": score.low, "ci_high": score.high}
 
 
-def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> pd.DataFrame:
+def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> "pd.DataFrame":
     """A line for each model at each layer, and at its best layer, of all tasks whose models were compared.
 
     Columns are ``task``, ``corpus``, ``metric``, ``at`` (``layer 3``, or ``best layer``), ``layer``, ``model``,

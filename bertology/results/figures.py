@@ -3,8 +3,6 @@
 They are made for print and for colour-blind readers, without touching pyplot's state.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables that people read, made of tidy rows: layers of each task; across tasks, models, seeds, groups and steps."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import operator

@@ -4,8 +4,6 @@ The run's folder and the cache lie on a file system that this process and all wo
 is to be computed, and how it went. Lost workers are replaced by dask itself; what cannot go on is an error of one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

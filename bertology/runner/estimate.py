@@ -1,7 +1,5 @@
 """The size and cost of an experiment before anything is computed: cells, progress, time, memory and disk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

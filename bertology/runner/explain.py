@@ -1,7 +1,5 @@
 """An explanation of one number of a run, from the run's folder alone."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -72,7 +70,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
     )
 
 
-def _cell_named(rows: pd.DataFrame, cell: str) -> str:
+def _cell_named(rows: "pd.DataFrame", cell: str) -> str:
     """The one cell that an id, the beginning of one, or ``TASK@LAYER`` means."""
     task, at, layer = cell.rpartition("@")
     if at:
@@ -90,7 +88,7 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
     raise BertologyError(f"{how} {quoted(cell)}; name one of {', '.join(cells)}{more}")
 
 
-def _listed(values: Mapping[str, Any] | pd.Series) -> str:
+def _listed(values: "Mapping[str, Any] | pd.Series") -> str:
     """Names and values that there are, in one line."""
     plain = {
         str(name).removeprefix("n_").replace("_", " "): value
@@ -109,7 +107,7 @@ def _text(value: Any) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def _scores(rows: pd.DataFrame) -> Iterator[str]:
+def _scores(rows: "pd.DataFrame") -> Iterator[str]:
     for _, row in rows.iterrows():
         kind = "main metric" if row["main_metric"] else "further metric"
         counts = ("group", "ci_low", "ci_high", "ci_method", "n_items", "n_clusters", "n_runs")

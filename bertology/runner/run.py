@@ -1,7 +1,5 @@
 """Running an experiment, or a request, to its tables; whatever is finished is not computed again."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

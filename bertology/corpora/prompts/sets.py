@@ -1,7 +1,5 @@
 """Items of Ettinger (2020), of documents, and made by rule: numbers, and everyday objects of tables of our own."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
