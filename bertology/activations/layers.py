@@ -1,7 +1,5 @@
 """The vectors of some words of a text in every layer, read from the store layer by layer or in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -53,7 +51,7 @@ class LayerVectors:
     @classmethod
     def stored(
         cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int], *, n_threads: int = 1
-    ) -> LayerVectors:
+    ) -> "LayerVectors":
         """The vectors of an entry of the store; words without a vector are left out of :attr:`words`."""
         from bertology.activations import WordVectors  # imports torch, which naming the statistics need not
 
@@ -70,7 +68,7 @@ class LayerVectors:
     @classmethod
     def of_arrays(
         cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None, words: NDArray[np.int64] | None = None
-    ) -> LayerVectors:
+    ) -> "LayerVectors":
         """Vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
         A ValueError is raised for another number of axes, of layers or of words.
@@ -87,13 +85,13 @@ class LayerVectors:
 
         return cls(numbers, np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
 
-    def check_same_words(self, other: LayerVectors) -> None:
+    def check_same_words(self, other: "LayerVectors") -> None:
         """Raise a CorpusError where another model's vectors are not of the same words of the same text."""
         if not np.array_equal(self.words, other.words) or (self.text and other.text and self.text != other.text):
             sizes = f"{len(self)} and {len(other)}"
             raise CorpusError(f"vectors of other words ({sizes}) cannot be compared: give those of the same words")
 
-    def beside(self, other: LayerVectors) -> LayerVectors:
+    def beside(self, other: "LayerVectors") -> "LayerVectors":
         """The layers of two models as those of one: first these, numbered from 0, then those of the other.
 
         The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors. A CorpusError is

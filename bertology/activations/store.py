@@ -21,6 +21,7 @@ from stat import S_ISREG
 from typing import Any, Literal
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from bertology import _files
@@ -330,8 +331,6 @@ def prune_stored(
         dry_run: delete nothing; only find what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
     """
-    from filelock import FileLock, Timeout
-
     latest = time.time() - older_than_days * 86400
     wanted = [one for one in list_stored(models=models) if not one.is_left_alone and one.last_read <= latest]
     wanted = [one for one in wanted if one.kind == "unfinished" or not only_unfinished]

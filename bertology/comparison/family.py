@@ -26,27 +26,12 @@ from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.families.contract import (
-    CellGrid,
-    Counts,
-    FitCells,
-    Problem,
-    Resources,
-    Scoring,
-    TaskRows,
-    named_task,
-)
+from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring, TaskRows, named_task
 from bertology.families.labels import FAMILY as LABELS
 from bertology.families.model_corpus import ModelCorpus, Signal
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns, run_rows
-from bertology.families.sums import (
-    PACKAGES,
-    head_rows,
-    layers_with_heads,
-    own_readout,
-    write_sums,
-)
+from bertology.families.sums import PACKAGES, head_rows, layers_with_heads, own_readout, write_sums
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
 from bertology.geometry.family import WordsFamily, items_read
 from bertology.geometry.similarity import most_alike

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import (
-    Oddities,
-    corpus_name,
-    files_in,
-    language_of,
-    split_files,
-    suffix_of,
-    wrong,
-)
+from bertology.corpora._files import Oddities, corpus_name, files_in, language_of, split_files, suffix_of, wrong
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from bertology.activations.layers import LayerVectors
     from bertology.geometry.neighbours import Neighbours
     from bertology.geometry.probes import GeometryProbe
-    from bertology.geometry.similarity import (
-        compare_layers,
-        layer_similarity,
-        likeness,
-        linear_cka,
-        model_similarity,
-    )
+    from bertology.geometry.similarity import compare_layers, layer_similarity, likeness, linear_cka, model_similarity
 
 
 __getattr__, __dir__ = lazy_attributes(__name__)

@@ -3,15 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from bertology.encoders.batching import Encoding
+from bertology.measures.sums import LayerSums
 from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
 from bertology.probing.items import Integers, SplitVectors, SplitWords, sampled_words
 from bertology.probing.probes import SplitName, Subject
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoding
-    from bertology.measures.sums import LayerSums
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class GeometryProbe(WordsProbe):
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
     @property
-    def encodings(self) -> "Mapping[str, Encoding]":
+    def encodings(self) -> Mapping[str, Encoding]:
         """Further encodings of the text by name, besides each sentence by itself.
 
         :meth:`statistics` has the vectors of the same words of the test split in each, by these names.
@@ -93,7 +91,7 @@ class GeometryProbe(WordsProbe):
         return {}
 
     @abstractmethod
-    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> "Iterator[LayerSums]":
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
@@ -106,6 +104,6 @@ class GeometryProbe(WordsProbe):
             ModelError: vectors are zero, constant or not finite.
         """
 
-    def baseline(self, name: str, sentences: Splits, items: TextItems) -> "Iterator[LayerSums]":
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The statistics of one of :attr:`baselines`, which reads no layer; ``items`` as in :meth:`statistics`."""
         return iter(())

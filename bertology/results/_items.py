@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology._lazy import pd
 from bertology.corpora import Corpus, Sentences, load_corpus
@@ -17,9 +18,6 @@ from bertology.measures import bootstrap, count_labels, count_numbers
 from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
 from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spans_of, split_sets
 from bertology.results.rows import ResultRow
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LONGEST, _MANY_PIECES = 8, 4
 _NOT_FOUND = "not found"

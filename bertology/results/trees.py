@@ -1,7 +1,5 @@
 """Trees that a structural probe parses: compared with gold, as pictures, as LaTeX and for displaCy."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import math
@@ -177,7 +175,7 @@ _GAP, _PORT, _LABEL_ROOM = 9.0, 3.0, 13.0
 """Room between two words, between a word's middle and its arcs, and beside a label."""
 
 
-def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
+def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> "Figure":
     """Draw the gold tree over the words and the predicted one under them.
 
     Edges of both trees look alike on both sides; gold edges that are missed and predicted ones that are not gold differ
@@ -241,7 +239,7 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
 
 
 def _draw_arc(
-    ax: Axes, fonts: Fonts, arc: Arc, middles: Points, sign: int, level: int, ends: tuple[float, float]
+    ax: "Axes", fonts: "Fonts", arc: Arc, middles: Points, sign: int, level: int, ends: tuple[float, float]
 ) -> None:
     """Draw an arc of a level, over or under the words by the sign, with its arrow, and its label if that lies here."""
     from matplotlib.patches import FancyArrowPatch
@@ -276,7 +274,7 @@ def _title(reading: TreeReading) -> str:
     return f"{brief(reading.model)} · layer {reading.layer}"
 
 
-def _laid_out(words: Sequence[str], sides: Sequence[Sequence[Arc]], fonts: Fonts) -> tuple[Points, Points]:
+def _laid_out(words: Sequence[str], sides: Sequence[Sequence[Arc]], fonts: "Fonts") -> tuple[Points, Points]:
     """``[word]`` middles in points and ``[word + 1]`` borders between words, where arcs have room for their labels."""
     halves = np.array([max(fonts.width(word, WORD_SIZE) / 2, _PORT) for word in words])
     spans = halves[:-1] + halves[1:] + _GAP
@@ -301,7 +299,7 @@ def _rows(middles: Points, borders: Points, limit: float) -> list[list[int]]:
 _MOST_LETTERS = 18
 
 
-def plot_depths(reading: TreeReading) -> Figure:
+def plot_depths(reading: TreeReading) -> "Figure":
     """Draw the depth of each word, gold and predicted, the root on top (Hewitt & Manning 2019, figure 3).
 
     Raises:
@@ -344,7 +342,7 @@ def plot_depths(reading: TreeReading) -> Figure:
     return figure
 
 
-def plot_distances(reading: TreeReading) -> Figure:
+def plot_distances(reading: TreeReading) -> "Figure":
     """Draw the distances between all words, gold and predicted, in shades of one scale.
 
     The scale is that of the gold tree, in edges; what is predicted to lie farther apart than any two words of the

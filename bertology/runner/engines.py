@@ -1,7 +1,5 @@
 """Units computed, in this process, in its threads or in several processes; and the choice of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 
 
 ProgressFor = Callable[[str], Progress]  # gives the progress display of a job from its label
-_open: dict[str, encoders.Encoder] = {}
+_open: "dict[str, encoders.Encoder]" = {}
 """The model that this process has open: one at most, or beside it the one that it is compared with."""
 Outcome = Literal["computed", "found", "busy"]
 Numbered = tuple[int, Unit]  # a unit and its place in a run
@@ -171,7 +169,7 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
     return replace(jobs[0], reference=jobs[1] if jobs[1:] else None)
 
 
-def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> encoders.Encoder:
+def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> "encoders.Encoder":
     """The model with these weights; it stays open until another one is, or :func:`close_encoder`.
 
     A reference model is opened ``beside`` the one that is open.
@@ -385,7 +383,7 @@ class Bounds(BaseModel):
         return {"minimum": given, "maximum": given} if is_number else given
 
     @model_validator(mode="after")
-    def _ordered(self) -> Bounds:
+    def _ordered(self) -> "Bounds":
         if self.minimum > self.maximum:
             raise ValueError(f"minimum is {self.minimum} and maximum {self.maximum}: the first should be the smaller")
         return self
@@ -426,7 +424,7 @@ class SlurmProfile(BaseModel):
         """Most workers that there will be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
-    def cluster(self) -> SLURMCluster:
+    def cluster(self) -> "SLURMCluster":
         """The cluster, its scheduler in this process, no job submitted yet."""
         from dask_jobqueue import SLURMCluster
 
@@ -436,7 +434,7 @@ class SlurmProfile(BaseModel):
         plain["scheduler_options"] = {"dashboard_address": ":0", **plain.get("scheduler_options", {})}
         return SLURMCluster(processes=self.processes or self.cores, **plain)
 
-    def submit(self, cluster: SLURMCluster) -> None:
+    def submit(self, cluster: "SLURMCluster") -> None:
         """Submit the jobs, or let them follow the work."""
         if self.jobs.minimum < self.jobs.maximum:
             cluster.adapt(minimum_jobs=self.jobs.minimum, maximum_jobs=self.jobs.maximum)

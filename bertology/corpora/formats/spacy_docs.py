@@ -1,7 +1,5 @@
 """spaCy in and out: documents, ``.spacy`` files, and raw text annotated by a pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -24,7 +22,7 @@ _SEGMENT = "add a sentencizer or a parser to the pipeline: nlp.add_pipe('sentenc
 _UNSTATED = "not stated in the file; taken for people"
 
 
-def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs", split: str = "test") -> Corpus:
+def from_docs(docs: "Iterable[Doc]", *, annotator: str | None, name: str = "docs", split: str = "test") -> Corpus:
     """A corpus of spaCy documents.
 
     Words are the tokens that are not white space; white space of any kind and amount between two words is one space
@@ -45,7 +43,7 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
     return Corpus(name, {split: Sentences(sentences_of_docs(docs))}, annotator=annotator)
 
 
-def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_web_sm") -> Corpus:
+def annotate_text(path_or_text: str | Path, pipeline: "str | Language" = "en_core_web_sm") -> Corpus:
     """Raw text, annotated by a spaCy pipeline; its labels are silver.
 
     The corpus has the one split ``test``; its ``annotator`` is the pipeline's name and version.
@@ -79,7 +77,7 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     return Corpus(name, {"test": sentences}, language=str(meta["lang"]), annotator=annotator)
 
 
-def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
+def to_docs(sentences: Iterable[Sentence], vocab: "Vocab") -> "Iterator[Doc]":
     """A spaCy document for each sentence.
 
     Carries words, spacing, heads and the layers ``upos xpos lemma feats deprel ner``; other layers, comments and
@@ -156,7 +154,7 @@ class DocBins(Format):
         return replace(corpus_at(path, splits, notes=notes), annotator=annotator)
 
 
-def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+def sentences_of_docs(docs: "Iterable[Doc]", *, where: str = "") -> Iterator[Sentence]:
     """The sentences of each document that has any text; those of one document are a group."""
     for number, doc in enumerate(docs, 1):
         if not len(doc):
@@ -171,7 +169,7 @@ def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sente
             yield _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}", group)
 
 
-def _sentence(span: Span, name: str, group: str) -> Sentence:
+def _sentence(span: "Span", name: str, group: str) -> Sentence:
     tokens = [token for token in span if not token.is_space]
     ends = [token.idx + len(token.text) for token in tokens]
     begins = [token.idx for token in tokens[1:]] + [ends[-1]]
