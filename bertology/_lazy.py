@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     import safetensors.torch
     import scipy
     import sklearn
+    import spacy.lang.en
+    import spacy.tokens
     import torch
     import transformers
 else:
     pd, pa, pq = map(LazyModule, ("pandas", "pyarrow", "pyarrow.parquet"))
     safetensors, scipy, sklearn = map(LazyModule, ("safetensors", "scipy", "sklearn"))
-    torch, transformers = map(LazyModule, ("torch", "transformers"))
+    spacy, torch, transformers = map(LazyModule, ("spacy", "torch", "transformers"))
 
-__all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn", "torch"]
-__all__ += ["transformers"]
+__all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn"]
+__all__ += ["spacy", "torch", "transformers"]
 
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -113,7 +113,6 @@ class LayerVectors:
         return LayerVectors(layers, self.words, dim, take, order=self._order, text=self.text)
 
     def __len__(self) -> int:
-        """Number of words."""
         return len(self.words)
 
     def of(self, layer: int) -> Floats32:
@@ -212,7 +211,6 @@ class Groups:
         self._starts, self._counts = np.append(0, counts.cumsum()), counts[:, None].astype(np.float32)
 
     def __len__(self) -> int:
-        """Number of groups."""
         return len(self._counts)
 
     def means(self, vectors: Floats32) -> Floats32:

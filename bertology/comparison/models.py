@@ -26,19 +26,11 @@ from bertology.activations.layers import LayerVectors
 from bertology.comparison.findings import differences
 from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
-from bertology.encoders import (
-    Encoder,
-    ModelSource,
-    masked_lm_loss,
-    model_fingerprint,
-    model_name,
-    open_encoder,
-    resolve_model,
-)
+from bertology.encoders import Encoder, ModelSource, model_fingerprint, model_name, open_encoder, resolve_model
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading import blocks_of
-from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
+from bertology.encoders.masked_loss import SHARE, MaskedLoss, masked_lm_loss, words_to_mask
 from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, weight_places
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record

@@ -333,11 +333,8 @@ class Examples:
         return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
 
     def _with_translations(self, firsts: Integers, chance: np.random.Generator) -> tuple[int, list[Segments]]:
-        """Sentences of the first language and their translations, in either order, in rows of one length.
-
-        Translations are the second half of the text, in the same order.
-        """
-        shift = self.text.n_sentences // 2
+        """Sentences of the first language and their translations, in either order, in rows of one length."""
+        shift = self.text.n_sentences // 2  # translations are the second half of the text, in the same order
         chosen = chance.choice(firsts, max(1, self.settings.batch_pieces // self.settings.max_pieces * 2))
         pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
         fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]

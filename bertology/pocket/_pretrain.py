@@ -124,11 +124,7 @@ def _with_generator(discriminator: Any, generator: Any) -> Any:
 
 
 def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
-    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer.
-
-    Raises:
-        BertologyError: the source is no such model, or differs in more than its depth.
-    """
+    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer."""
     from tokenizers import Tokenizer
 
     source = _folder(str(settings.stack_from))
@@ -573,11 +569,7 @@ def _folder(name: str) -> Path:
 
 
 def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
-    """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary is extended.
-
-    Raises:
-        BertologyError: it cannot be loaded, has no masked-LM head or special tokens, or takes less than ``max_pieces``.
-    """
+    """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary grows."""
     asked, folder = f"start_from: {cut(str(settings.start_from))}", _folder(str(settings.start_from))
     place = str(folder if folder.is_dir() else settings.start_from)
     try:

@@ -266,7 +266,6 @@ def _draw_arc(
 
 
 def _look(kind: Kind) -> dict[str, Any]:
-    """The line of an edge."""
     return dict(zip(("color", "linestyle", "linewidth"), _STYLES[kind][1:4], strict=True))
 
 

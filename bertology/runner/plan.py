@@ -43,7 +43,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-_APART = 10_000
+_APART = 10_000  # control seeds are far from those that people choose
 Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
@@ -91,10 +91,7 @@ class _Resolver:
         return ModelCorpus(request, replace(source, name=title), shape, Corpus("", {}), Splits(), layers, {})
 
     def _weighed(self, pair: ModelCorpus, *, has_control: bool = False) -> ModelCorpus:
-        """The same model with the fingerprints of its own weights, and of random draws if they are a control.
-
-        Control seeds are far from those that people choose.
-        """
+        """The same model with the fingerprints of its own weights, and of random draws if they are a control."""
         model, fingerprints = pair.request.models[0], dict[Weights, str]()
         weights = [Weights(model.init, model.init_seed if model.init != "pretrained" else 0)]
         if has_control:

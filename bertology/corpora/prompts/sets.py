@@ -256,7 +256,6 @@ _PLURAL = frozenset({"stairs", "savings", "profits", "wages", "drums", "beans", 
 
 
 def _table(name: str) -> list[str]:
-    """The lines of one of our tables of objects."""
     tables: dict[str, str] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
     return tables[name].strip().splitlines()
 

@@ -206,7 +206,6 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
 
 
 def _sizes(sizes: pd.DataFrame) -> Iterator[Table]:
-    """A line for each model."""
     rows = {}
     for row in sizes.to_dict("records"):
         rows[row["model"]] = [
