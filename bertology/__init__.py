@@ -12,7 +12,7 @@ from bertology._lazy import PROVIDED, lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology._api import align, attribute, neighbours, patch, probe
+    from bertology._api import align, attribute, circuit, neighbours, patch, probe
     from bertology._compare import ModelComparison, compare
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
@@ -56,6 +56,7 @@ __all__ = [
     "Sentence",
     "align",
     "attribute",
+    "circuit",
     "compare",
     "compare_models",
     "compress",

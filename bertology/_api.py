@@ -35,7 +35,7 @@ from bertology.runner import run_probes
 from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
-    from bertology.causal import Attributions, PatchingMap, Target
+    from bertology.causal import Attributions, Circuit, PatchingMap, PatchPair, Target
     from bertology.encoders import Encoder
     from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
@@ -404,23 +404,53 @@ def patch(
     Raises:
         BertologyError: the texts cannot be aligned, or there is no such model, target, layer or site.
     """
-    from bertology.causal import PatchPair
     from bertology.causal import patch as patch_pairs
 
     encoder = _opened(model, loading)
     chosen = parse_layers(layers, encoder.n_layers)
     if site != "hidden_state" and layers == "all":
         chosen = chosen[1:]
-    pair = PatchPair(
-        text,
-        other,
-        target=_target(encoder, candidates, target, probe),
-        seconds=_second(second),
-        other_seconds=None if other_second is None else _second(other_second),
-        language=language,
-        split_at_spaces=split_at_spaces,
-    )
+    asked = _target(encoder, candidates, target, probe)
+    pair = _patch_pair(text, other, asked, second, other_second, language=language, split_at_spaces=split_at_spaces)
     return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction, method=method, steps=steps)
+
+
+@explained_system_errors()
+@explained_shortage("this circuit")
+def circuit(
+    text: str,
+    other: str,
+    *,
+    candidates: str | Sequence[str] | None = None,
+    target: str | Target | None = None,
+    second: str | Sequence[str] | None = None,
+    other_second: str | Sequence[str] | None = None,
+    probe: str | FittedProbe | None = None,
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    steps: int = 5,
+    rankings: str | Sequence[str] = "eap_ig,random",
+    language: str | None = None,
+    split_at_spaces: bool = False,
+    **loading: Any,
+) -> Circuit:
+    """Find the edges between heads by which a text makes a prediction that another text does not.
+
+    >>> from bertology import circuit
+    >>> circuit("The dogs [MASK].", "The dog [MASK].", candidates="run,runs").save("circuit.svg")  # doctest: +SKIP
+
+    For many pairs, with intervals, there is :func:`bertology.causal.circuit`, which says what is returned. Arguments
+    that are not described here, and errors, are those of :func:`patch`.
+
+    Args:
+        steps: steps of the path along which the gradient of ``eap_ig`` is averaged.
+        rankings: scores of edges, the first one those that are shown: ``eap_ig``, ``eap``, ``exact``, ``random``.
+    """
+    from bertology.causal import circuit as circuit_of_pairs
+
+    encoder, chosen = _opened(model, loading), parse_names(rankings)
+    asked = _target(encoder, candidates, target, probe)
+    pair = _patch_pair(text, other, asked, second, other_second, language=language, split_at_spaces=split_at_spaces)
+    return circuit_of_pairs(encoder, pair, steps=steps, rankings=chosen)
 
 
 @explained_system_errors()
@@ -559,6 +589,14 @@ def _target(
         (layer,) = parse_layers(rest[1].strip(), encoder.n_layers)
         probe = read_results(run.strip()).fitted(rest[0].strip(), layer)
     return asked if probe is None else replace(asked, probe=probe)
+
+
+def _patch_pair(text: str, other: str, target: Target, second: Any, other_second: Any, **words: Any) -> PatchPair:
+    """A text and another with their second texts, and how words are found."""
+    from bertology.causal import PatchPair
+
+    others = None if other_second is None else _second(other_second)
+    return PatchPair(text, other, target=target, seconds=_second(second), other_seconds=others, **words)
 
 
 def _second(texts: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ it in a few words, layer by layer and word by word (interchange intervention, ac
 restores states of a fact whose subject is noised. ``items.py`` makes the two texts of agreement items, facts and
 minimal pairs, and aligns them.
 
+``directions.py`` exchanges a subspace of a state in the place of the whole, learned or found in other ways.
 ``erasing.py`` erases a property from the states of a layer, also place by place. :func:`attribute`
-(``_attribution.py``) gives scores to the words that a choice rests on. What is changed in the running model is in
+(``_attribution.py``) gives scores to the words that a choice rests on, and :func:`circuit` (``circuits.py``) to the
+edges between heads and feed-forward parts. What is changed in the running model is in
 :mod:`bertology.encoders.interventions`. Importing this package imports no torch.
 """
 
@@ -18,6 +20,8 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
+    from bertology.causal.circuits import Circuit, circuit
+    from bertology.causal.directions import Directions, exchange_directions
     from bertology.causal.items import agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
@@ -29,11 +33,15 @@ __all__ = [
     "Attributions",
     "CausalItems",
     "CausalProbe",
+    "Circuit",
+    "Directions",
     "PatchPair",
     "PatchingMap",
     "Target",
     "agreement_pairs",
     "attribute",
+    "circuit",
+    "exchange_directions",
     "patch",
     "sensitive_pairs",
 ]

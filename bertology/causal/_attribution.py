@@ -610,7 +610,7 @@ class Attributions(PageAndFigure):
             )
         if one.target.kind != "word" and (apart := [key for key in one.special if key[0] not in SIGNED[:1]]):
             values = zip(one.special_tokens, one.special[apart[0]].tolist(), strict=True)
-            shown = ", ".join(f"{token} {score:.3f}" for token, score in values)
+            shown = ", ".join(f"{token} {score:.3f}" for token, score in values).replace("-", "−")
             notes.append(f"special tokens, apart from the words: {shown} ({_title(*apart[0])})")
         return notes
 

@@ -203,13 +203,7 @@ class PatchingMap(PageAndFigure):
         """Name of the score."""
         if self.source == "noise" and self.targets[0].kind == "word":
             return "probability of the object"
-        first, *others = targets = list(dict.fromkeys(self.targets))
-        if not others:
-            return first.of(first.good, first.bad)
-        kinds = {target.kind: "" for target in targets}
-        what = "word" if first.kind == "word" else "label" if first.kind == "probe" else next(iter(kinds))
-        unlike = replace(first, word=0)
-        return unlike.of(f"the first {what}", f"the second {what}") if first.bad else unlike.of("", "")
+        return name_of_score(self.targets)
 
     def plot(self) -> ShownFigure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
@@ -279,6 +273,16 @@ class PatchingMap(PageAndFigure):
             "rows": [layer_label(layer) for layer in reversed(self.layers)],
             "cells": cells,
         }
+
+
+def name_of_score(targets: Sequence[Target]) -> str:
+    """Name of the score of texts with these targets, all of one kind."""
+    first, *others = dict.fromkeys(targets)
+    if not others:
+        return first.of(first.good, first.bad)
+    what = "word" if first.kind == "word" else "label" if first.kind == "probe" else first.kind
+    unlike = replace(first, word=0)
+    return unlike.of(f"the first {what}", f"the second {what}") if first.bad else unlike.of("", "")
 
 
 def place_states(
@@ -407,11 +411,11 @@ class Passes:
         each step (Hanna et al. 2024, EAP-IG, *inputs*). All layers and cells take as many forward and backward passes.
         """
         slopes = {layer: torch.zeros(()) for layer in layers}
-        for step in range(steps):
+        for share in path_shares(steps):
             begin: AbstractContextManager[None] = nullcontext()
-            if steps > 1:
+            if share:
                 start, end = self._base[0][0], self._of_start[0]
-                begin = self._starting(start + (step + 0.5) / steps * (end - start))
+                begin = self._starting(start + share * (end - start))
             of_base, gradients, scores = self._with_gradients(layers, begin)
             slopes = {layer: slopes[layer] + gradients[layer] / steps for layer in layers}
         if steps == 1:
@@ -455,6 +459,23 @@ def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> A
     return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
 
 
+def path_shares(steps: int) -> list[float]:
+    """Points of the path from a text (0) to the other (1): the text itself, or the middle of each of several steps."""
+    if steps < 1:
+        raise ClozeError(f"{steps} steps: give one or more")
+    return [0.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]
+
+
+def checked_pairs(pairs: PatchPair | Sequence[PatchPair]) -> list[PatchPair]:
+    """One or several pairs as a list; a :class:`ClozeError` where there is none, or their scores are of two kinds."""
+    asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
+    if not asked:
+        raise ClozeError("no pair: give at least one")
+    if len({(pair.target.kind, bool(pair.asked.bad)) for pair in asked}) > 1:
+        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
+    return asked
+
+
 def patch(
     encoder: Encoder,
     pairs: PatchPair | Sequence[PatchPair],
@@ -496,7 +517,7 @@ def patch(
             family.
         NameNotFoundError: no such site, direction or source.
     """
-    asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
+    asked = checked_pairs(pairs)
     for what, name, known in (
         ("site of an intervention", site, SITES),
         ("direction of patching", direction, get_args(Direction)),
@@ -506,12 +527,7 @@ def patch(
         check_name(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
-    if not asked:
-        raise ClozeError("no pair: give at least one")
-    if steps < 1:
-        raise ClozeError(f"{steps} steps: give one or more")
-    if len({(pair.target.kind, bool(pair.asked.bad)) for pair in asked}) > 1:
-        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
+    path_shares(steps)  # refuses fewer than one
     chosen = _layers(encoder, site, layers)
     check_changes(encoder, chosen, site, verb="patch")
     kept, reasons = fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
@@ -21,13 +22,13 @@ from bertology._names import by_key, check_name
 from bertology.cloze import Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import with_masks
-from bertology.encoders.batching import pieces_in_batch
+from bertology.encoders.batching import padded, pieces_in_batch
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, listed, quoted
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, Pieces
     from bertology.encoders.heads import HeadKind
     from bertology.results.predictions import FittedProbe
 
@@ -381,55 +382,57 @@ class Decision:
     def _scores(self, inputs: dict[str, Tensor], rows: Tensor) -> Tensor:
         import torch
 
-        encoder, kind = self.encoder, self._first.target.kind
-        at, candidates = (one[rows].to(encoder.device) for one in (self._at, self._candidates))
-        every = torch.arange(len(rows), device=encoder.device)
-        if kind in ("word", "probe"):
-            logits, candidates = self._read(inputs, every, at, candidates)
-        else:
-            output = self.output(inputs)
-            if kind == "answer":
-                ends = (output.start_logits, output.end_logits)
-                first, last = (of.float().log_softmax(-1)[every, at[:, n]] for n, of in enumerate(ends))
-                answered: Tensor = first + last
-                return answered
-            if kind == "number":
-                number: Tensor = output.logits[:, 0]
-                return number.float()
-            logits = output.logits[every, at[:, 0]] if kind == "tag" else output.logits
+        kind, candidates = self._first.target.kind, self._candidates[rows].to(self.encoder.device)
+        logits = self._logits(inputs, rows)
+        if kind == "number":
+            return logits[:, 0].float()
+        if kind == "answer":
+            ends = logits.float().log_softmax(-1)  # [row, 2, piece]
+            return ends.gather(2, self._at[rows].to(ends.device)[..., None]).sum((1, 2))
         if kind == "word" and candidates.shape[1] == 1:
             found = logits.float().log_softmax(-1).gather(1, candidates)[:, 0]
             return found.exp() if self._is_probability else found
+        if kind == "word":  # their places among the words that are compared in any row
+            candidates = torch.unique(candidates, return_inverse=True)[1]
         chosen = logits.float().gather(1, candidates)
         return chosen[:, 0] if chosen.shape[1] == 1 else chosen[:, 0] - chosen[:, 1]
 
-    def _read(self, inputs: dict[str, Tensor], every: Tensor, at: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-        """``[row, entry]`` logits at the mask, of the words asked for where there are two; or of a fitted probe."""
+    def logits(self, ids: Tensor) -> Floats:
+        """``[row, label]`` logits of the head, without gradients; of answers ``[row, 2, piece]``."""
+        import torch
+
+        with torch.inference_mode():
+            found = self._logits(self.inputs(ids), torch.arange(len(ids)))
+        self.encoder.check_finite("logits", {self.encoder.n_layers: found})
+        return np.asarray(found.double().cpu().numpy())
+
+    def _logits(self, inputs: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """``[row, entry]`` what the head gives where the prediction is read; at a mask of the words asked for."""
         import torch
 
         from bertology.encoders.interventions import Intervention, intervening
 
-        encoder, fitted = self.encoder, self._first.target.probe
+        encoder, kind, fitted = self.encoder, self._first.target.kind, self._first.target.probe
         body: Any = encoder.model.body
+        at, every = self._at[rows].to(encoder.device), torch.arange(len(rows), device=encoder.device)
         if fitted is not None:
-            layer = fitted.origin.layer or 0
             kept: list[Tensor] = []
 
             def keep(state: Tensor) -> Tensor:
                 kept.append(state)
                 return state
 
-            with intervening(body, encoder.model.blocks, [Intervention(layer, keep)]):
+            with intervening(body, encoder.model.blocks, [Intervention(fitted.origin.layer or 0, keep)]):
                 body(**inputs, return_dict=True)
-            of_word = torch.arange(at.shape[1], device=at.device) if fitted.origin.pooling == "mean" else [0]
-            pooled = kept[0][every[:, None], at[:, of_word]].mean(1)
-            return fitted.logits(pooled), candidates
-        last = body(**inputs, return_dict=True).last_hidden_state
-        features = encoder.masked_head.features(last[every, at[:, 0]])
-        if candidates.shape[1] == 1:
-            return encoder.masked_head.logits(features), candidates
-        entries, index = torch.unique(candidates, return_inverse=True)
-        return encoder.masked_head.logits(features, entries), index
+            return fitted.logits(kept[0][every[:, None], at].mean(1))
+        if kind == "word":
+            last = body(**inputs, return_dict=True).last_hidden_state
+            features, is_one = encoder.masked_head.features(last[every, at[:, 0]]), self._candidates.shape[1] == 1
+            asked = None if is_one else torch.unique(self._candidates[rows]).to(encoder.device)
+            return encoder.masked_head.logits(features, asked)
+        output = self.output(inputs)
+        logits: Tensor = torch.stack((output.start_logits, output.end_logits), 1) if kind == "answer" else output.logits
+        return logits[every, at[:, 0]] if kind == "tag" else logits
 
 
 def labels_of(encoder: Encoder) -> list[str]:
@@ -441,6 +444,10 @@ def labels_of(encoder: Encoder) -> list[str]:
 # Texts in the subwords of a model.
 
 
+class UnfitError(Exception):
+    """The reason why a pair cannot be read or patched."""
+
+
 def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
     """Align pairs with the subwords of a model, or give the reason why one cannot be read.
 
@@ -450,11 +457,19 @@ def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) 
         target.check(encoder)
     has_mask = encoder.tokenizer.mask_token_id is not None
     sides = [pair.sentences(encoder.mask_token if has_mask else MASK_TOKEN) for pair in pairs]
-    targets = [pair.target for pair in pairs for _ in _SIDES]
-    written = _write(encoder, [side for of_pair in sides for side in of_pair], targets)
-    found: list[AlignedPair | str] = []
-    for number, pair in enumerate(pairs):
-        found.append(_aligned(encoder, pair, written[2 * number : 2 * number + 2], by_word))
+    texts = Sentences(part for of_pair in sides for side in of_pair for part in side)
+    pieces, found, number = encoder.tokenize(texts), list[AlignedPair | str](), 0
+    for pair, of_pair in zip(pairs, sides, strict=True):
+        starts = [number, number + len(of_pair[0])]
+        number = starts[1] + len(of_pair[1])
+        try:
+            text, other = (
+                _written(encoder, pair.target, side, [_alone(texts, pieces, start + n) for n in range(len(side))])
+                for start, side in zip(starts, of_pair, strict=True)
+            )
+            found.append(_aligned(encoder, pair, text, other, by_word))
+        except UnfitError as reason:
+            found.append(str(reason))
     return _predicted(encoder, pairs, found)
 
 
@@ -472,135 +487,110 @@ def fitting_pairs(
     return kept, reasons
 
 
-def _write(encoder: Encoder, sides: Sequence[Sequence[Sentence]], targets: Sequence[Target]) -> list[_Written | str]:
-    """Each side in the subwords of a model, or why the model cannot read it."""
-    texts = Sentences(part for side in sides for part in side)
-    pieces, found, number = encoder.tokenize(texts), list[_Written | str](), 0
-    has_types = "token_type_ids" in encoder.tokenizer.model_input_names
-    for side, target in zip(sides, targets, strict=True):
-        numbers, number = range(number, number + len(side)), number + len(side)
-        parts: list[tuple[Integers, list[Integers]]] = []  # subwords of each text alone, and of each of its words
-        for one in numbers:
-            of_text = slice(int(texts.starts[one]), int(texts.starts[one]) + len(texts[one]))
-            windows = np.unique(pieces.word_window[of_text])
-            if len(windows) != 1 or windows[0] < 0:
-                break
-            ends = zip(pieces.word_first[of_text].tolist(), pieces.word_last[of_text].tolist(), strict=True)
-            ids = pieces.window(int(windows[0])).astype(np.int64)
-            parts.append((ids, [np.arange(first, last) for first, last in ends]))
-        words = tuple(word for part in side for word in part.words)
-        if len(parts) < len(side):
-            found.append("a text is longer than the model takes, or a word has no piece")
-        elif len(side) == 1:
-            found.append(_Written(parts[0][0], None, None, parts[0][1], words, {}))
-        elif target.kind != "choice" and len(side) > 2:
-            found.append(f"{len(side) - 1} second texts: only a choice is among several, give one")
-        else:
-            found.append(_joined(encoder, side, parts, words, has_types))
-    return found
+_Alone = tuple[Integers, list[Integers]]
+"""Subwords of a text with special tokens, and the places of those of each word."""
 
 
-def _joined(
-    encoder: Encoder,
-    side: Sequence[Sentence],
-    parts: Sequence[tuple[Integers, list[Integers]]],
-    words: tuple[str, ...],
-    has_types: bool,
-) -> _Written | str:
-    """The first text with each of the others, as the model takes two texts."""
-    backend = encoder.tokenizer.backend_tokenizer
-    rows = [backend.encode(side[0].text, second.text) for second in side[1:]]
+def _alone(texts: Sentences, pieces: Pieces, number: int) -> _Alone:
+    words = slice(int(texts.starts[number]), int(texts.starts[number]) + len(texts[number]))
+    windows = np.unique(pieces.word_window[words])
+    if len(windows) != 1 or windows[0] < 0:
+        raise UnfitError("a text is longer than the model takes, or a word has no piece")
+    ends = zip(pieces.word_first[words].tolist(), pieces.word_last[words].tolist(), strict=True)
+    return pieces.window(int(windows[0])).astype(np.int64), [np.arange(first, last) for first, last in ends]
+
+
+def _written(encoder: Encoder, target: Target, side: Sequence[Sentence], parts: Sequence[_Alone]) -> _Written:
+    """A text, or the first text with each of the others, as the model takes two texts."""
+    words = tuple(word for part in side for word in part.words)
+    if len(side) == 1:
+        return _Written(parts[0][0], None, None, parts[0][1], words, {})
+    if target.kind != "choice" and len(side) > 2:
+        raise UnfitError(f"{len(side) - 1} second texts: only a choice is among several, give one")
+    rows = [encoder.tokenizer.backend_tokenizer.encode(side[0].text, second.text) for second in side[1:]]
     width = max(len(row.ids) for row in rows)
     if width > encoder.max_pieces:
-        return f"its texts have {width} pieces together, and the model takes {encoder.max_pieces}: shorten them"
-    ids = np.full((len(rows), width), encoder.pad_id, dtype=np.int64)
-    types, is_real = np.zeros_like(ids), np.zeros_like(ids)
+        problem = f"its texts have {width} pieces together, and the model takes {encoder.max_pieces}"
+        raise UnfitError(f"{problem}: shorten them")
+    lists = [row.ids for row in rows], [row.type_ids for row in rows], [[1] * len(row.ids) for row in rows]
+    ids, types, is_real = (padded(of, width, fill) for of, fill in zip(lists, (encoder.pad_id, 0, 0), strict=True))
     spans = [[np.zeros(0, dtype=np.int64) for _ in of_words] for _, of_words in parts]
     offsets: dict[int, tuple[int, int]] = {}
     for number, row in enumerate(rows):
-        ids[number, : len(row.ids)], types[number, : len(row.ids)] = row.ids, row.type_ids
-        is_real[number, : len(row.ids)] = 1
         of_row = np.array([-1 if part is None else part for part in row.sequence_ids])
         for part, which in ((0, 0), (1, 1 + number)):
             alone, of_words = parts[which]
             at = number * width + np.flatnonzero(of_row == part)
             if len(at) != len(alone) - encoder.n_prefix - encoder.n_suffix:
-                return "the model's tokenizer cuts a pair of texts otherwise than each text alone"
+                raise UnfitError("the model's tokenizer cuts a pair of texts otherwise than each text alone")
             for word, span in enumerate(of_words):
                 spans[which][word] = np.concatenate([spans[which][word], at[span - encoder.n_prefix]])
         offsets |= {number * width + n: row.offsets[n] for n in np.flatnonzero(of_row == 1).tolist()}
-    real = None if is_real.all() else is_real.ravel()
+    has_types = "token_type_ids" in encoder.tokenizer.model_input_names
     every = [span for of_part in spans for span in of_part]
+    real = None if is_real.all() else is_real.ravel()
     return _Written(ids.ravel(), types.ravel() if has_types else None, real, every, words, offsets)
 
 
-def _aligned(encoder: Encoder, pair: PatchPair, written: Sequence[_Written | str], by_word: bool) -> AlignedPair | str:
+def _aligned(encoder: Encoder, pair: PatchPair, text: _Written, other: _Written, by_word: bool) -> AlignedPair:
+    """A pair whose sides are cut alike, with what its target names."""
+    _check_alike(encoder, pair, text, other)
     target, n_parts = pair.asked, max(1, len(pair.seconds)) if pair.target.kind == "choice" else 1
-    if target.kind == "choice" and len(pair.seconds) < 2:
-        return f"{len(pair.seconds)} choices: give two or more"
-    if target.kind == "answer" and len(pair.seconds) != 1:
-        return "a question without its passage: give the text that holds the answer as the second one"
-    if target.kind == "word":
-        for given in dict.fromkeys((pair.text, pair.other or pair.text)):
-            if (n_masks := Prompt(given).n_masks) != 1:
-                return f"{quoted(given)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
-    if wrong := [one for one in written if isinstance(one, str)]:
-        return wrong[0]
-    text, other = (one for one in written if isinstance(one, _Written))
-    n_words = len(text.words)
-    if len(other.words) != n_words:
-        return f"the texts have {n_words} and {len(other.words)} words: give two of the same number"
-    for number, spans in enumerate(zip(text.spans, other.spans, strict=True)):
-        if not np.array_equal(spans[0], spans[1]):
-            forms = " and ".join(quoted(one.words[number]) for one in (text, other))
-            remedy = "states are exchanged piece by piece, so give words of as many"
-            return f"{forms} have {len(spans[0])} and {len(spans[1])} pieces: {remedy}"
-    if len(text.ids) != len(other.ids) or not np.array_equal(_layout(text), _layout(other)):
-        return "the texts differ in their pieces: give texts that are cut alike"
-    if target.word > n_words:
-        raise CorpusError(f"target {target.kind}={target.word}: the text has {n_words} words ({listed(text.words)})")
-    at: Integers = np.zeros(0, dtype=np.int64)
-    candidates: tuple[int, ...] = ()
+    at, candidates = np.zeros(0, dtype=np.int64), tuple[int, ...]()
     if target.kind == "word":
         masked = [np.flatnonzero(one.ids == encoder.mask_id) for one in (text, other)]
         if not np.array_equal(masked[0], masked[1]) or len(masked[0]) != 1:
-            return "the mask stands in different places of the two texts"
-        found = [_entry(encoder, word) for word in filter(None, (target.good, target.bad))]
-        if reasons := [one for one in found if isinstance(one, str)]:
-            return reasons[0]
-        at, candidates = masked[0], tuple(one for one in found if isinstance(one, int))
-    elif target.kind == "tag":
-        at = text.spans[target.word - 1][:1]
-    elif target.kind == "probe":
-        assert target.probe is not None
+            raise UnfitError("the mask stands in different places of the two texts")
+        at = masked[0]
+        candidates = tuple(entry_of(encoder, word) for word in filter(None, (target.good, target.bad)))
+    elif target.kind in ("tag", "probe"):
         span = text.spans[target.word - 1]
-        at = {"first": span[:1], "last": span[-1:]}.get(target.probe.origin.pooling, span)
+        pooling = "first" if target.probe is None else target.probe.origin.pooling
+        at = {"first": span[:1], "last": span[-1:]}.get(pooling, span)
     elif target.kind == "answer" and target.good:
-        answer = _answer_at(text, pair.seconds[0], target.good)
-        if isinstance(answer, str):
-            return answer
-        at = answer
+        at = _answer_at(text, pair.seconds[0], target.good)
     words = [text.words, other.words]
     names: Sequence[str] = word_names(words) if by_word else pair.places
     if not names:
-        is_read = [bool(np.isin(span, at).any()) for span in text.spans] if target.kind == "word" else [False] * n_words
-        named = zip(is_read, *words, strict=True)
+        is_mask = [target.kind == "word" and bool(np.isin(span, at).any()) for span in text.spans]
+        named = zip(is_mask, *words, strict=True)
         names = tuple("mask" if masks else "changed" if a != b else "other word" for masks, a, b in named)
-    if len(names) != n_words:
-        return f"{len(names)} places are named for {n_words} words: name one for each word"
+    if len(names) != len(text.words):
+        raise UnfitError(f"{len(names)} places are named for {len(text.words)} words: name one for each word")
     places: dict[str, list[int]] = {}
     for name, span in zip(names, text.spans, strict=True):
         places.setdefault(name, []).extend(span.tolist())
     places[SPECIAL] = sorted(set(range(len(text.ids))).difference(*places.values()))
     as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
-    shown = tuple(a if a == b else f"{a}/{b}" for a, b in zip(text.words, other.words, strict=True))
+    shown = tuple(a if a == b else f"{a}/{b}" for a, b in zip(*words, strict=True))
     of_text = shown, tuple(text.spans), text.types, text.is_real, n_parts
     return AlignedPair((text.ids, other.ids), target, at, candidates, as_arrays, *of_text)
 
 
-def _layout(one: _Written) -> Integers:
-    empty = np.zeros(0, dtype=np.int64)
-    return np.concatenate([empty if part is None else part for part in (one.types, one.is_real)])
+def _check_alike(encoder: Encoder, pair: PatchPair, text: _Written, other: _Written) -> None:
+    """Raise where a text does not have what its target needs, or the two sides are not cut alike."""
+    kind, n_seconds, n_words = pair.target.kind, len(pair.seconds), len(text.words)
+    if kind == "choice" and n_seconds < 2:
+        raise UnfitError(f"{n_seconds} choices: give two or more")
+    if kind == "answer" and n_seconds != 1:
+        raise UnfitError("a question without its passage: give the text that holds the answer as the second one")
+    for given in dict.fromkeys((pair.text, pair.other or pair.text)) if kind == "word" else ():
+        if (n_masks := Prompt(given).n_masks) != 1:
+            problem = f"{quoted(given)} has {n_masks} masks"
+            raise UnfitError(f"{problem}: write {encoder.mask_token} once, where a word is left out")
+    if len(other.words) != n_words:
+        raise UnfitError(f"the texts have {n_words} and {len(other.words)} words: give two of the same number")
+    for number, spans in enumerate(zip(text.spans, other.spans, strict=True)):
+        if not np.array_equal(spans[0], spans[1]):
+            forms = " and ".join(quoted(one.words[number]) for one in (text, other))
+            remedy = "states are exchanged piece by piece, so give words of as many"
+            raise UnfitError(f"{forms} have {len(spans[0])} and {len(spans[1])} pieces: {remedy}")
+    layouts = [(len(one.ids), *(str(part) for part in (one.types, one.is_real))) for one in (text, other)]
+    if layouts[0] != layouts[1]:
+        raise UnfitError("the texts differ in their pieces: give texts that are cut alike")
+    if pair.target.word > n_words:
+        named = f"target {kind}={pair.target.word}"
+        raise CorpusError(f"{named}: the text has {n_words} words ({listed(text.words)})")
 
 
 def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -609,21 +599,20 @@ def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
 
 
-def _entry(encoder: Encoder, word: str) -> int | str:
-    """The vocabulary number of a word that is one subword, or why it has none."""
+def entry_of(encoder: Encoder, word: str) -> int:
+    """The vocabulary number of a word that is one subword; :class:`UnfitError` where it has none."""
     before, both = (encoder.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {word}"))
     piece = both[len(before) :]
     if both[: len(before)] != before or len(piece) != 1 or piece[0] == encoder.tokenizer.unk_token_id:
-        return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
+        raise UnfitError(f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is")
     return int(piece[0])
 
 
-def _answer_at(text: _Written, passage: str, answer: str) -> Integers | str:
+def _answer_at(text: _Written, passage: str, answer: str) -> Integers:
     """The first and the last subword of an answer that stands once in the passage."""
-    count = passage.count(answer)
-    if count != 1:
+    if (count := passage.count(answer)) != 1:
         stands = "does not stand in the passage" if not count else f"stands {count} times in the passage"
-        return f"the answer {quoted(answer)} {stands}: give a part of it that stands there once"
+        raise UnfitError(f"the answer {quoted(answer)} {stands}: give a part of it that stands there once")
     start = passage.index(answer)
     stop = start + len(answer)
     inside = [place for place, (first, last) in text.offsets.items() if first < last and last > start and first < stop]
@@ -637,65 +626,47 @@ def _predicted(
     encoder: Encoder, pairs: Sequence[PatchPair], aligned: list[AlignedPair | str]
 ) -> list[AlignedPair | str]:
     """Aligned pairs whose targets have all their names: of what is left out that which the model predicts."""
-    waiting = [n for n, one in enumerate(aligned) if isinstance(one, AlignedPair) and one.target.kind != "word"]
-    ones = [one for one in aligned if isinstance(one, AlignedPair) and one.target.kind != "word"]
+    waiting = {
+        number: one
+        for number, one in enumerate(aligned)
+        if isinstance(one, AlignedPair) and one.target.kind not in ("word", "number")
+    }
+    numbers, ones = list(waiting), list(waiting.values())
     for batch in batches(encoder, ones, 2):
         rows = [ones[place] for place in batch]
-        sides = [_logits(encoder, rows, side) for side in _SIDES]
+        sides = [Decision(encoder, rows).logits(ids_of(rows, side)) for side in _SIDES]
         for row, place in enumerate(batch):
-            number = waiting[place]
-            pair = pairs[number]
-            aligned[number] = _named(encoder, pair, ones[place], [logits[row] for logits in sides])
+            pair, logits = pairs[numbers[place]], [of_side[row] for of_side in sides]
+            try:
+                named = _best_answer if ones[place].target.kind == "answer" else partial(_named, encoder)
+                aligned[numbers[place]] = named(pair, ones[place], logits)
+            except UnfitError as reason:
+                aligned[numbers[place]] = str(reason)
     return aligned
 
 
-def _logits(encoder: Encoder, rows: Sequence[AlignedPair], side: int) -> Floats:
-    """``[row, label]`` logits of texts of one length; of answers ``[row, 2, piece]``."""
-    import torch
-
-    decision, target = Decision(encoder, rows), rows[0].target
-    ids = ids_of(rows, side)
-    with torch.inference_mode():
-        if target.kind == "probe":
-            every, at = torch.arange(len(rows)), torch.tensor(np.stack([one.at for one in rows]))
-            found = decision._read(decision.inputs(ids), every, at.to(encoder.device), at)[0]
-        else:
-            output = decision.output(decision.inputs(ids))
-            ends = (output.start_logits, output.end_logits) if target.kind == "answer" else ()
-            found = torch.stack(ends, 1) if ends else output.logits
-            if target.kind == "tag":
-                found = found[torch.arange(len(rows)), torch.tensor([one.mask for one in rows])]
-    encoder.check_finite("logits", {encoder.n_layers: found})
-    return np.asarray(found.double().cpu().numpy())
-
-
-def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair | str:
+def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair:
     """An aligned pair with the names of what is compared, from the logits of both its texts."""
     target = one.target
-    if target.kind == "number":
-        return one
-    if target.kind == "answer":
-        return one if len(one.at) else _best_answer(pair, one, logits[0])
-    if target.kind == "probe":
-        assert target.probe is not None
+    if target.probe is not None:
         known = list(target.probe.origin.labels)
     else:
         known = [str(n + 1) for n in range(one.n_parts)] if target.kind == "choice" else labels_of(encoder)
     for name in filter(None, (target.good, target.bad)):
         if name not in known:
-            what = "choice" if target.kind == "choice" else "label" if target.kind == "label" else "tag"
+            what = "label" if target.kind == "probe" else target.kind
             raise ModelError(f"target {target.kind}: {what} {quoted(name)} is none of {listed(known)}")
-    if target.kind == "label" and encoder.task_model.config.problem_type == "multi_label_classification":
-        good = target.good or known[int(logits[0].argmax())]
-        return replace(one, target=replace(target, good=good), candidates=(known.index(good),))
     first = known.index(target.good) if target.good else int(logits[0].argmax())
+    if target.kind == "label" and encoder.task_model.config.problem_type == "multi_label_classification":
+        return replace(one, target=replace(target, good=known[first]), candidates=(first,))
     if target.bad:
         second = known.index(target.bad)
     else:
         are_two = pair.parts()[0] != pair.parts()[1] and not target.good
         second = int(logits[1].argmax()) if are_two else first
         if are_two and second == first:
-            return f"{known[first]} is predicted of both texts: give texts that are predicted apart, or name a target"
+            problem = f"{known[first]} is predicted of both texts"
+            raise UnfitError(f"{problem}: give texts that are predicted apart, or name a target")
         if second == first:
             second = int(np.where(np.arange(len(known)) == first, -np.inf, logits[0]).argmax())
     if first == second:
@@ -706,13 +677,13 @@ def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence
 _MOST_PIECES = 30
 
 
-def _best_answer(pair: PatchPair, one: AlignedPair, logits: Floats) -> AlignedPair | str:
+def _best_answer(pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair:
     """The pair with the answer of at most 30 subwords whose two logits have the largest sum (Devlin et al. 2019)."""
+    if len(one.at):
+        return one
     n_first = len(pair.sentences()[0][0].words)
-    inside = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *one.spans[n_first:]]))
-    if not len(inside):
-        return "the passage has no word"
-    sums = logits[0][inside][:, None] + logits[1][inside][None]
+    inside = np.unique(np.concatenate(one.spans[n_first:]))
+    sums = logits[0][0][inside][:, None] + logits[0][1][inside][None]
     length = inside[None] - inside[:, None]
     allowed = np.where((length >= 0) & (length < _MOST_PIECES), sums, -np.inf)
     at = inside[np.array(np.unravel_index(int(allowed.argmax()), sums.shape))]

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.causal._attribution import attribute
+from bertology.causal.directions import exchange_directions
 from bertology.causal.patching import patch
 from bertology.causal.probes import cluster_sums
 from bertology.causal.targets import (
@@ -65,7 +66,9 @@ def method_scores(encoder: Encoder, items: Sequence[TruthItem], *, layers: Seque
     change of the score when the state of the place that is read (the mask; ``[CLS]`` and ``[SEP]`` of a classifier)
     comes from the text with the property exchanged, of attribution patching its estimate; of a probe the accuracy with
     which a linear readout finds the property there, less that of the most frequent value; of selectivity that less the
-    accuracy for a random value of each word form (control task; Hewitt & Liang 2019); of erasure the absolute change of
+    accuracy for a random value of each word form (control task; Hewitt & Liang 2019); of a learned direction (DAS) the
+    share of texts whose decision is reversed when one dimension of the place comes from the text with the property
+    exchanged, which it was fitted to do: for what is not used it should fail; of erasure the absolute change of
     the score when the property is erased from all states of the layer (LEACE), less that of as many random directions.
     What is fitted is fitted to one half of the texts and scored on the other.
 
@@ -92,6 +95,13 @@ def method_scores(encoder: Encoder, items: Sequence[TruthItem], *, layers: Seque
         maps = {"patching": both.changes, "attribution patching": both.estimates}
         for method, of in (maps | {"attribution patching along a path": path.changes}).items():
             effects.setdefault(method, {})[name] = np.abs(of[:, both.places.index(_READ if is_masked else SPECIAL)])
+    for name, some in chosen.items():
+        place = _READ if is_masked else SPECIAL
+        learned = exchange_directions(
+            encoder, some, layers=layers, places=[place], methods=["das"], control=False, dims=1
+        )
+        flips = (learned.base + learned.changes[0, :, 0] > 0)[:, ::2]  # of the text; the other one is its source
+        effects.setdefault("learned direction (DAS)", {})[name] = flips.astype(np.float64)
     halves = np.arange(len(kept)) % 2
     fits = {name: _fitted(encoder, chosen[name], ones[name], halves, layers) for name in chosen}
     for method in ("probe", "probe, selectivity", "erasure"):

@@ -386,6 +386,36 @@ def patch(
 
 @command(
     "how-to/patching",
+    'bertology circuit "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
+    'bertology circuit "A good film." --with "A bad film." -m tuned --out ab.svg',
+    settings="model dtype device revision trust_remote_code",
+    of={
+        "bertology._api:patch": "candidates target second other_second probe language split_at_spaces",
+        "bertology._api:circuit": "steps rankings",
+    },
+)
+def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None = None, **settings: Any) -> None:
+    """Find the edges between heads and feed-forward parts by which a text makes a prediction that another does not.
+
+    Scores are shares of what the whole other text takes away (edge attribution patching); the curve shows how much of
+    the prediction the strongest edges make alone (faithfulness).
+
+    Args:
+        with_: A text with the same number of words, some of which differ.
+        out: Figure of the strongest edges to write: .svg, .pdf or .png.
+    """
+    import bertology
+    from bertology._page import is_page
+
+    if is_page(out):
+        raise typer.BadParameter(f"{out}: a circuit is drawn as a figure, .svg, .pdf or .png", param_hint="--out")
+    found: Any = bertology.circuit(text, with_, **settings)
+    print_found(format, [str(found)], found.to_pandas)
+    save_found(found, out, what="circuit")
+
+
+@command(
+    "how-to/patching",
     'bertology attribute "The dogs near the farmer [MASK]." --candidates run,runs',
     "bertology attribute --corpus sst2/ --model tuned/seed-1 --out words.html",
     settings="model dtype device revision trust_remote_code",

@@ -15,6 +15,7 @@ from bertology.readouts._base import registered_readouts as registered_readouts
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._edge import EdgeReadout as EdgeReadout
+    from bertology.readouts._fitting import EarlyStopping as EarlyStopping
     from bertology.readouts._sources import ArrayFeatures, FeatureSource
     from bertology.readouts._sources import ArraySpans as ArraySpans
     from bertology.readouts._sources import pooled as pooled

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bertology import neighbours, patch
+from bertology import circuit, neighbours, patch
 from bertology.attention import view
 from bertology.encoders import Encoder, load_encoder
 
@@ -117,6 +117,23 @@ def test_mistakes_of_patching(bertology: Command, tmp_path: Path) -> None:
         ((*pair, "--out", tmp_path / "effects.txt"), "ends in .html, .svg, .pdf or .png"),
     ):
         assert problem in bertology("patch", *arguments).one_line()
+
+
+def test_a_circuit_is_printed_and_drawn(bertology: Command, tmp_path: Path) -> None:
+    text, other = TEXTS
+    pair, drawn = (text, "--with", other, "--candidates", "are,is"), tmp_path / "circuit.svg"
+    done = bertology("circuit", *pair, "--rankings", "eap", "--out", drawn)
+    assert done.status == 0, done.err
+    found = circuit(*TEXTS, candidates="are,is", rankings=["eap"])
+    assert done.out == f"{found}\n"
+    assert "pocket, edges by EAP; pairs: 1\nlogit of are − logit of is: " in done.out
+    assert "strongest of 207 edges" in drawn.read_text(encoding="utf-8")
+    for more, problem in (
+        (("--out", tmp_path / "circuit.html"), "a circuit is drawn as a figure"),
+        (("--rankings", "shapley"), "unknown ranking of edges 'shapley'"),
+        (("--target", "label"), "candidates are the target word=GOOD,BAD"),
+    ):
+        assert problem in bertology("circuit", *pair, *more).one_line()
 
 
 # Words of texts
