@@ -21,6 +21,9 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name, None) or resolve_name(f"{self.__name__}.{name}")
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return import_module, (self.__name__,)
+
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,15 +34,17 @@ if TYPE_CHECKING:
     import sklearn
     import spacy.lang.en
     import spacy.tokens
+    import tokenizers
     import torch
     import transformers
 else:
     pd, pa, pq = map(LazyModule, ("pandas", "pyarrow", "pyarrow.parquet"))
     safetensors, scipy, sklearn = map(LazyModule, ("safetensors", "scipy", "sklearn"))
-    spacy, torch, transformers = map(LazyModule, ("spacy", "torch", "transformers"))
+    spacy, tokenizers = map(LazyModule, ("spacy", "tokenizers"))
+    torch, transformers = map(LazyModule, ("torch", "transformers"))
 
 __all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn"]
-__all__ += ["spacy", "torch", "transformers"]
+__all__ += ["spacy", "tokenizers", "torch", "transformers"]
 
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

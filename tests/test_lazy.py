@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import sys
 from pathlib import Path
 
@@ -58,12 +59,10 @@ def test_a_name_is_imported_when_it_is_first_used(tmp_path: Path, monkeypatch: p
 def test_a_module_is_imported_when_something_of_it_is_first_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "lazy_package"
-    package.mkdir()
-    (package / "__init__.py").write_text("nothing = None\n")
-    (package / "inside.py").write_text("here = 1\n")
+    (tmp_path / "lazy_module.py").write_text("nothing = None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    module = LazyModule("lazy_package")
-    assert "lazy_package" not in sys.modules
-    assert (module.inside.here, module.nothing) == (1, None)
+    module = LazyModule("lazy_module")
+    assert "lazy_module" not in sys.modules
+    assert module.nothing is None
+    assert pickle.loads(pickle.dumps(module)) is sys.modules["lazy_module"]
     assert not hasattr(module, "other")

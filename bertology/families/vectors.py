@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import activations, readouts
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
@@ -29,12 +30,11 @@ from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
-from bertology.readouts import ReadoutKind, readout_kind
+from bertology.readouts import ReadoutKind, make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, predictions
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
-    from bertology.readouts import Targets
     from bertology.readouts.erasure import Erasure
 
 
@@ -336,14 +336,12 @@ def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
 
 def targets_of(
     data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
-) -> "Targets":
+) -> "readouts.Targets":
     """The targets of each problem for the items of a split.
 
     Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
     once, whatever the seed, unless they are ``resampled``.
     """
-    from bertology.readouts import Targets
-
     own, labels, weights, names, sources = data.targets(split), list[Any](), list[Any](), list[str](), list[int]()
     weighted = split == "train" and (fraction < 1 or (resampled and any(map(attrgetter("seed"), problems))))
     for one in problems:
@@ -352,7 +350,7 @@ def targets_of(
         names.append(f"task {data.probe.task}: {one}")
         sources.append(problems.index(Problem("none", one.seed)))
     weighed = np.stack(weights) if weighted else None
-    return Targets(np.stack(labels), data.n_train_labels, weighed, tuple(names), tuple(sources))
+    return readouts.Targets(np.stack(labels), data.n_train_labels, weighed, tuple(names), tuple(sources))
 
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
@@ -383,25 +381,23 @@ def vectors_of(
     cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: "Erasure | None" = None
 ) -> Any:
     """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
-    from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import pooled
     from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
-        return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
+        return activations.WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
     entry, reads_spans = job.stored["words"][split], readout_kind(cells.readout).reads == "spans"
     if examples.are_words and not reads_spans:
-        words = WordVectors(entry, examples.words, layers=layers, memory=memory)
+        words = activations.WordVectors(entry, examples.words, layers=layers, memory=memory)
         return words if erasure is None else erased(words, erasure)
     # Where one vector is made of a span, it is what is kept.
     of_words = memory if reads_spans else 0
-    spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
+    spans: Any = activations.SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
     if erasure is not None:
         spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
     pool = cast(Any, pooling)
-    return spans if reads_spans else pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
+    return spans if reads_spans else readouts.pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
 
 
 @dataclass
@@ -549,8 +545,6 @@ class VectorFamily(Family):
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that readouts have such settings."""
-        from bertology.readouts import make_readout
-
         for config in configs:
             make_readout(str(config.readout), **config.settings)
 

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_as_declared
-from bertology._lazy import safetensors, torch, transformers
+from bertology._lazy import safetensors, tokenizers, torch, transformers
 from bertology._machine import choose_device, quiet_loading
 from bertology._names import by_key
 from bertology.corpora import Sentences, load_corpus
@@ -45,9 +45,6 @@ from bertology.pocket._items import agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import Fact, candidates, facts
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
@@ -123,10 +120,8 @@ def _with_generator(discriminator: Any, generator: Any) -> Any:
     return both
 
 
-def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
+def _stacked(settings: PretrainSettings) -> tuple[Any, tokenizers.Tokenizer]:
     """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer."""
-    from tokenizers import Tokenizer
-
     source = _folder(str(settings.stack_from))
     asked = f"stack_from: {cut_path(source)}"
     remedy = "name one made by pretrain"
@@ -135,7 +130,7 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
     if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
         remedy = "give a BERT whose number of layers divides that of the recipe"
         raise BertologyError(f"{asked} is a {config.get('model_type')} of {n_layers} layers; {remedy}")
-    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
     model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     for name in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
         if (there := config.get(name)) != (here := getattr(model.config, name)):
@@ -158,7 +153,7 @@ def _freeze(model: Any, n_known: int | None) -> None:
             )
 
 
-def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
+def save_model(model: Any, tokenizer: tokenizers.Tokenizer, folder: Path) -> None:
     """Write a model folder: weights as float16, to be loaded as float32; with that of a generator inside."""
     if isinstance(model, torch.nn.ModuleDict):
         save_model(model["generator"], tokenizer, folder / "generator")
@@ -234,7 +229,7 @@ class Evaluation:
 
 def evaluate(
     model: Any,
-    tokenizer: Tokenizer,
+    tokenizer: tokenizers.Tokenizer,
     *,
     held_out: Sequence[Examples],
     agreement: Sequence[ClozeItem],
@@ -309,7 +304,9 @@ _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
 """Where, counted from a piece, the output stands that predicts it; the piece itself elsewhere."""
 
 
-def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shift: int = 0) -> Iterator[torch.Tensor]:
+def _mask_logits(
+    model: Any, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], *, shift: int = 0
+) -> Iterator[torch.Tensor]:
     """The logits ``[piece]`` at the mask of each text, or at the place next to it that predicts what stands there."""
     masked = [with_masks(text, "[MASK]") for text in texts]
     for start in range(0, len(masked), 64):
@@ -446,7 +443,7 @@ class _Start:
     """A training before its first step."""
 
     model: Any
-    tokenizer: Tokenizer
+    tokenizer: tokenizers.Tokenizer
     examples: Examples
     held_out: list[Examples]  # of each language
     save: Callable[[Path], None]  # writes a model folder
@@ -626,7 +623,7 @@ def _of_vocabulary(model: Any) -> list[Any]:
     return list({id(weight): weight for weight in weights if weight is not None}.values())
 
 
-def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool], dict[str, Any]]:
+def _items(settings: PretrainSettings, tokenizer: tokenizers.Tokenizer) -> Callable[[bool], dict[str, Any]]:
     """Function from whether these are the last figures to the agreement items and facts that are asked for.
 
     The last figures are of items that no one has looked at while the recipe was made. There are none where the text is
