@@ -6,8 +6,6 @@ so are keys written twice, numbers that are not finite or beyond 64 bits, and al
 person would write. Mappings know the places of their keys (:class:`Placed`).
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

@@ -4,8 +4,6 @@ Fine-tuning trains by epochs on rows in random order; pretraining and distillati
 depend on their number alone.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil
@@ -21,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from bertology._lazy import transformers
 from bertology._machine import quiet_loading
 from bertology.errors import FitError, ModelError
 
@@ -84,8 +83,6 @@ def train(
     place, last = torch.device(device), last_checkpoint(folder)
     if place.index not in (None, 0):
         raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
-    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-
     losses: list[float] = []
 
     def partial(state: Any) -> list[float]:
@@ -93,7 +90,7 @@ def train(
         is_there = state.log_history and _PARTIAL in state.log_history[-1]
         return list(state.log_history.pop()[_PARTIAL]) if is_there else []
 
-    class Checked(Trainer):  # type: ignore[misc]
+    class Checked(transformers.Trainer):  # type: ignore[misc]
         """Stops at the first loss that is not finite, before it is in the weights."""
 
         def get_train_dataloader(self) -> Any:
@@ -113,7 +110,7 @@ def train(
             losses.append(value)
             return found
 
-    class Record(TrainerCallback):  # type: ignore[misc]
+    class Record(transformers.TrainerCallback):  # type: ignore[misc]
         """Losses and scores of each epoch, kept in the Trainer's state and so in its checkpoints."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -142,7 +139,7 @@ def train(
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "dev": measure()})
 
-    chosen: Any = TrainingArguments(
+    chosen: Any = transformers.TrainingArguments(
         output_dir=str(folder),
         max_grad_norm=clip_norm,
         save_strategy="epoch" if checkpoint_every is None else "steps",
@@ -174,7 +171,7 @@ def train(
                 optimizers=(optimizer, schedule),
                 callbacks=[Record],
             )
-            trainer.remove_callback(PrinterCallback)
+            trainer.remove_callback(transformers.PrinterCallback)
             if loss is not None:
                 trainer.loss_is_scaled_for_ga = False  # a mean over the part of a batch
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -198,12 +195,10 @@ def _own_random_state() -> Iterator[None]:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The last whole checkpoint; one that is damaged, or that a killed process left half written, is deleted."""
-    from transformers import TrainerState
-
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     for path in reversed(found):
         try:
-            TrainerState.load_from_json(str(path / _STATE))  # written last
+            transformers.TrainerState.load_from_json(str(path / _STATE))  # written last
             for weights in path.glob("*.safetensors"):
                 safe_open(weights, "pt")
             is_whole = all(map(zipfile.is_zipfile, path.glob("*.pt*")))  # optimizer, learning rates, random numbers

@@ -11,8 +11,6 @@ As in the paper, texts are pairs of sentences: the first of a split with the sec
 on. Of sentences that are read one by one no map is block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -46,7 +44,7 @@ class HeadPatterns(AttentionProbe):
         """Whether neighbouring sentences are read as pairs."""
         return self.texts == "pairs"
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
         """The share of every class."""
         # What computes needs torch, which listing the tasks should not wait for.
         from bertology.attention.patterns import PatternShares

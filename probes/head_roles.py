@@ -16,8 +16,6 @@ Baselines: ``offset``, the word at a fixed place from here; and a model with ran
 These tend to have most pieces, whose attention is summed, so that a head that looks nowhere may give them most.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

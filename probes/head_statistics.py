@@ -9,8 +9,6 @@ weight on a vector that is mapped to nearly nothing has no effect.
 Nothing is gold here, so there is no best head and no baseline but a model with random weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +44,7 @@ class Statistics(AttentionProbe):
         """Whether ‖αf(x)‖ is computed."""
         return self.with_norms
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
         """All statistics that are made in one pass."""
         from bertology.attention.measured import head_measures
 

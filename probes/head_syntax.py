@@ -26,8 +26,6 @@ Five questions, all but the last of every head by itself:
 The word itself and special tokens do not compete; punctuation is not asked about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -92,13 +90,13 @@ class Trees(BestHeadProbe):
     metrics = (share_metric("head_uuas", "share of undirected tree edges that the head finds, no punctuation"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
         """Edges of maxima and of spanning trees."""
         from bertology.attention.arcs.heads import TreeHits
 
         return [partial(TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
 
-    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
+    def baseline(self, name: str, text: "ReadText", chosen_on: "ReadText") -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
         most = self.most_sentences
         own, other = (text_trees(one.sentences, most).read_from(one.windows) for one in (text, chosen_on))
@@ -157,7 +155,7 @@ class Parser(GateProbe):
     metrics = (share_metric("attention_uas", "share of words whose syntactic head is found, no roots or punctuation"),)
 
     def measure(
-        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+        self, encoder: "Encoder", sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: "Progress"
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         from bertology.attention.arcs.heads import crossfit_attention_parser

@@ -1,20 +1,17 @@
 """Attention heads: what each attends to, in one streaming pass over the maps of a text; a viewer of a sentence's maps.
 
 ``maps.py`` reads a text and shows its maps to statistics (``HeadStatistic``); ``measured.py`` has those of all heads,
-``arcs`` compares heads with syntax, ``patterns`` classifies whole maps. ``_kept.py`` keeps the maps of a few sentences,
+and keeps the maps of a few sentences; ``arcs`` compares heads with syntax, ``patterns`` classifies whole maps,
 ``viewer.py`` draws them, ``importance`` disables heads. Importing this package imports no torch.
 """
-
-from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.attention._kept import attention_flow, attention_rollout, paired_maps
     from bertology.attention.maps import stream_maps
-    from bertology.attention.measured import head_statistics
+    from bertology.attention.measured import attention_flow, attention_rollout, head_statistics, paired_maps
     from bertology.attention.probes import AttentionProbe, GateProbe
     from bertology.attention.viewer import sentence_maps, view
 

@@ -1,7 +1,5 @@
 """Attention heads: what is read off attention maps in one pass, and what a model loses without its heads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -10,27 +8,9 @@ import numpy as np
 
 from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, Measured, ReadText
 from bertology.encoders import ModelShape
-from bertology.families.contract import (
-    CellGrid,
-    FitCells,
-    FitGroup,
-    Resources,
-    Scoring,
-    TaskRows,
-    named_task,
-    one_by_one,
-)
+from bertology.families import contract, sums
 from bertology.families.model_corpus import ModelCorpus, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
-from bertology.families.sums import (
-    PACKAGES,
-    SumsFamily,
-    head_rows,
-    layers_with_heads,
-    own_readout,
-    write_baseline_sums,
-    write_sums,
-)
 from bertology.measures.sums import HeadRatios
 from bertology.probing import GeometryCounts, Probe
 from bertology.results.predictions import Stopwatch
@@ -39,7 +19,7 @@ if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic, MapPass
 
 
-class _Heads(SumsFamily):
+class _Heads(sums.SumsFamily):
     """Family of probes of attention heads: statistics of their maps, and losses without them."""
 
     has_settings_in_baselines = True
@@ -49,22 +29,22 @@ class _Heads(SumsFamily):
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         if isinstance(probe, GateProbe):
-            return own_readout(probe, asked, "gates.v1", about="what a model loses without its heads")
-        return own_readout(probe, asked, "attention.v1", about="attention maps")
+            return sums.own_readout(probe, asked, "gates.v1", about="what a model loses without its heads")
+        return sums.own_readout(probe, asked, "attention.v1", about="attention maps")
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         if isinstance(probe, GateProbe):
-            with named_task(probe):
+            with contract.named_task(probe):
                 probe.check(pair)
 
-    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> contract.CellGrid:
         """Every layer that has heads; with gates also the whole model, as ever more of its heads are off."""
         asked = pair.layers if config.layers is None else parse_layers(config.layers, pair.shape.n_layers)
-        layers = layers_with_heads(pair, asked)
+        layers = sums.layers_with_heads(pair, asked)
         columns = (*layers, None) if isinstance(probe, GateProbe) else layers
         own: Mapping[str, str] = pair.sharing if isinstance(probe, AttentionProbe) else {}
         own = probe.model_identity(pair.source) if isinstance(probe, GateProbe) else own
-        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **own})
+        return contract.CellGrid(columns, layers, {"on_long": pair.request.on_long, **own})
 
     def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """Words that the model cannot read, and the windows of the others: no head sees across two windows."""
@@ -72,12 +52,14 @@ class _Heads(SumsFamily):
         splits = [name for name in probe.reads if name in windows]
         return {name: unreadable[name] for name in splits}, {name: windows[name] for name in splits}
 
-    def pass_key(self, group: FitGroup) -> Hashable | None:
+    def pass_key(self, group: contract.FitGroup) -> Hashable | None:
         """The kind of maps that are read; None where none are."""
         probe = self.configured(group[0].probe, group[0].config)
         return (probe.level, probe.norms, probe.pairs) if isinstance(probe, AttentionProbe) else None
 
-    def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
+    def compute(
+        self, groups: Sequence[contract.FitGroup], job: contract.Resources
+    ) -> Iterator[tuple[contract.FitGroup, Exception | None]]:
         """Compute groups that read the same maps in one pass over each split; gates are closed task by task.
 
         Yields each group when its cells are written, or with what went wrong, which does not stop the others.
@@ -91,19 +73,19 @@ class _Heads(SumsFamily):
                 probe, splits = self.configured(group[0].probe, group[0].config), job.pair.splits
                 assert isinstance(probe, AttentionProbe)
                 names = ("dev", "test") if "dev" in probe.reads and len(splits.dev) else ("test",)
-                with named_task(probe):
+                with contract.named_task(probe):
                     makers = {name: probe.statistics(splits.by_name[name]) for name in names}
                 asked.append(_Question(group, probe, makers))
             except Exception as error:
                 yield group, error
-        outcomes = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
+        outcomes = list(contract.one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
         if len(asked) > 1 and outcomes[0][1] is not None:
             # Which of several questions a failure comes from is not known: each is read alone.
-            outcomes = list(one_by_one([[one] for one in asked], lambda some: _read_together(some, job)))
+            outcomes = list(contract.one_by_one([[one] for one in asked], lambda some: _read_together(some, job)))
         for some, failure in outcomes:
             yield from ((one.group, failure) for one in some)
 
-    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+    def compute_cells(self, cells: contract.FitCells, job: contract.Resources) -> None:
         """Measure what the model loses without its heads."""
         probe = self.configured(cells.probe, cells.config)
         assert isinstance(probe, GateProbe)
@@ -118,18 +100,18 @@ class _Heads(SumsFamily):
         params: dict[str, Any] = {"notes": found.notes} if found.notes else {}
         if len(found.ratios) > 1 and any(one.unit == "head" for one in found.ratios["test"]):
             params["chosen_on"] = splits.chosen_on
-        write_sums(
+        sums.write_sums(
             cells,
             job,
             {splits.chosen_on if name == "dev" else name: ratios for name, ratios in found.ratios.items()},
             found.counts,
             n_clusters=len(splits.test),
-            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
+            provenance=watch.provenance(*sums.PACKAGES, device=job.device, n_cells=len(cells.cells)),
             params=params,
             aligned=job.pair.alignment_counts(leaves_out=False),
         )
 
-    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: contract.FitCells, job: contract.Resources) -> None:
         """Score what needs no head on what the model can read: chosen on dev, scored on test."""
         probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
         assert isinstance(probe, BestHeadProbe)
@@ -138,24 +120,24 @@ class _Heads(SumsFamily):
             texts.append(ReadText(splits.by_name[name], baselines.windows.get(name)))
         read = np.delete(splits.test.sentence_of_word, list(left_out))
         counts, n_clusters = GeometryCounts(len(read), skipped=Counter(left_out.values())), len(np.unique(read))
-        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, *texts), counts, n_clusters, "numpy")
+        sums.write_baseline_sums(baselines, job, lambda name: probe.baseline(name, *texts), counts, n_clusters, "numpy")
 
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        return head_rows(self, draws[0], scoring)
+    def rows(self, draws: Sequence[contract.FitCells], scoring: contract.Scoring) -> contract.TaskRows:
+        return sums.head_rows(self, draws[0], scoring)
 
-    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
-        return head_rows(self, baselines, scoring)
+    def baseline_rows(self, baselines: contract.FitCells, scoring: contract.Scoring) -> contract.TaskRows:
+        return sums.head_rows(self, baselines, scoring)
 
 
 class _Question(NamedTuple):
     """The statistics of attention maps that the cells of a task need."""
 
-    group: FitGroup
+    group: contract.FitGroup
     probe: AttentionProbe
-    makers: Mapping[str, Sequence[MakeStatistic]]  # by split; of dev none where no head is chosen on it
+    makers: "Mapping[str, Sequence[MakeStatistic]]"  # by split; of dev none where no head is chosen on it
 
 
-def _read_together(asked: Sequence[_Question], job: Resources) -> None:
+def _read_together(asked: Sequence[_Question], job: contract.Resources) -> None:
     """Read the maps of each split in one pass for several questions, and write their cells."""
     from bertology.attention import stream_maps
 
@@ -177,7 +159,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
             )
     results, test = {split: iter(read.results) for split, read in passes.items()}, passes["test"]
     n_cells = sum(len(cells.cells) for one in asked for cells in one.group)
-    provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
+    provenance = watch.provenance(*sums.PACKAGES, device=job.device, n_cells=n_cells)
     pairs = {"pairs": test.n_pairs, "pairs_apart": test.n_apart} if first.pairs else {}
     for one in asked:
         ratios: dict[str, list[HeadRatios]] = {}
@@ -185,7 +167,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
             of_split = ratios.setdefault(split if split == "test" else splits.chosen_on, [])
             of_split += [ratios for _ in makers for ratios in next(results[split])]
         chosen_on = {"chosen_on": splits.chosen_on} if len(one.makers) > 1 else {}
-        write_sums(
+        sums.write_sums(
             one.group[0],
             job,
             ratios,
@@ -197,7 +179,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
         )
 
 
-def _layers(cells: FitCells) -> tuple[int, ...]:
+def _layers(cells: contract.FitCells) -> tuple[int, ...]:
     return tuple(layer for layer in cells.layers if layer is not None)
 
 

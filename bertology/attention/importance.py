@@ -5,8 +5,6 @@ next, then the losses without heads. All of them count passes as progress, and r
 are gated already or cannot be gated in the model's family.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

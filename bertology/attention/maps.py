@@ -3,8 +3,6 @@
 :class:`MapText` makes inputs of a text, in windows and pairs, and says what the rows and columns of their maps are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import unicodedata
@@ -84,7 +82,7 @@ class Units:
 
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def once(self, name: Hashable, make: Callable[[Units], Part]) -> Part:
+    def once(self, name: Hashable, make: "Callable[[Units], Part]") -> Part:
         """What a statistic makes of the units, by its name: made once for all layers of a batch."""
         if name not in self._made:
             self._made[name] = make(self)

@@ -9,8 +9,6 @@ columns only. Shares of rows with a column or a line count what an eye sees: a w
 weights, as in the pictures that were labelled (``benchmarks/head_patterns/labels/README.md``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -96,7 +94,7 @@ class Layout:
     """``[text, piece]`` :data:`PIECE`, :data:`CLS`, :data:`SEP`, :data:`PUNCTUATION`; :data:`PADDING` at the end."""
 
     @classmethod
-    def of_units(cls, units: Units) -> Layout:
+    def of_units(cls, units: Units) -> "Layout":
         """The layout of a batch at piece level."""
         lengths = torch.from_numpy(np.asarray(units.lengths)).to(units.word.device)
         inside = torch.arange(units.word.shape[1], device=units.word.device) < lengths[:, None]

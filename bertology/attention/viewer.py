@@ -4,8 +4,6 @@ Maps are read between pieces and shown between words or pieces, raw or norm-weig
 bytes.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import math
@@ -58,14 +56,14 @@ _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in _PARTS.split())
 class AttentionView:
     """The page of one reading or several; shows itself in a notebook."""
 
-    panels: tuple[tuple[AttentionReading, ...], ...]
+    panels: "tuple[tuple[AttentionReading, ...], ...]"
     """Panels side by side, each with its readings of one or several kinds of attention; the first is shown first."""
     level: Level = "word"  # shown first
     weights: Weights = "raw"  # shown first
     threshold: float = 0.0  # weights below it are not drawn at first
 
     @property
-    def reading(self) -> AttentionReading:
+    def reading(self) -> "AttentionReading":
         """The reading that is shown first."""
         return self.panels[0][0]
 
@@ -100,7 +98,7 @@ class AttentionView:
         """
         return write_page(path, self.html)
 
-    def plot(self) -> ShownFigure:
+    def plot(self) -> "ShownFigure":
         """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
 
         Raises:
@@ -266,7 +264,7 @@ class Input:
     units: Mapping[Level, ShownUnits]
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
 
-    def shifted(self, start_id: int, start: str) -> Input:
+    def shifted(self, start_id: int, start: str) -> "Input":
         """What a decoder reads: a start token first, and no last piece."""
         units: dict[Level, ShownUnits] = {}
         for level, own in self.units.items():
@@ -408,10 +406,7 @@ def sentence_maps(
         ModelError, BertologyError: those of :func:`read_attention`.
     """
     reading = read_attention(encoder, as_sentences(sentence)[:1], layers=layers, norms=norms)
-    maps, *of_norms = (
-        np.stack([reading.maps(layer, level=level, weights=weights) for layer in reading.heads])
-        for weights in reading.weights
-    )
+    maps, *of_norms = (reading.labelled(level=level, weights=weights).values for weights in reading.weights)
     return SentenceMaps(reading.units(level).labels, tuple(reading.heads), maps, of_norms[0] if of_norms else None)
 
 

@@ -1,7 +1,5 @@
 """The command line: a module for each panel of the help, whose functions are the commands."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

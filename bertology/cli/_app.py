@@ -1,7 +1,5 @@
 """The commands together, in panels."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, cast
 
 import typer

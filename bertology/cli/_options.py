@@ -1,7 +1,5 @@
 """Commands made from functions, their options from signatures and settings; how commands print and write results."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json
@@ -20,12 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
+from bertology._lazy import pd
 from bertology._machine import MEMORY_VARIABLE, memory_for_vectors
 from bertology.errors import BertologyError, cut_path
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology._page import PageAndFigure
     from bertology.activations.progress import Progress
 
@@ -243,7 +240,7 @@ def shows_progress(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-def bars(quiet: bool) -> Callable[[str], Progress]:
+def bars(quiet: bool) -> "Callable[[str], Progress]":
     """The progress display of each job from its label."""
     from bertology.activations.progress import BarProgress, silent
 
@@ -253,7 +250,7 @@ def bars(quiet: bool) -> Callable[[str], Progress]:
 def print_found(
     format: str,
     lines: Sequence[str],
-    frame: Callable[[], pd.DataFrame],
+    frame: "Callable[[], pd.DataFrame]",
     about: Mapping[str, Any] | None = None,
     *,
     notes: Sequence[str] = (),
@@ -274,13 +271,13 @@ def print_found(
         typer.echo(note, err=True)
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as values of JSON; a number that is not finite is None."""
     rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return rows
 
 
-def save_found(found: PageAndFigure, out: Path | None, *, what: str) -> None:
+def save_found(found: "PageAndFigure", out: Path | None, *, what: str) -> None:
     """Write the page or figure of a result, and its path on standard error; nothing without a path."""
     if out is not None:
         found.save(out)

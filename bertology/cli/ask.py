@@ -1,7 +1,5 @@
 """``bertology probe``, ``compare``, ``primer`` and ``run``: questions put to encoders."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any, Literal
 
 import typer
 
+import bertology
 from bertology.cli._options import bars, command, confirm, shows_progress
 from bertology.errors import BertologyError
 
@@ -98,8 +97,6 @@ def compare(
         corpus: pocket, which is the default, ud:en_ewt, a folder or a file; or several.
         out: Folder of the run; runs/comparison when left out.
     """
-    import bertology
-
     found = bertology.compare(
         *models,
         corpus=tuple(corpus or ["pocket"]),

@@ -1,12 +1,11 @@
 """``bertology finetune``, ``compress``, ``pretrain`` and ``landscape``: models changed, and the loss around them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import typer
 
+import bertology
 from bertology.cli._options import changed_settings, command, only_with_file, shows_progress
 from bertology.errors import BertologyError
 
@@ -50,20 +49,17 @@ def finetune(
         seeds: Number of runs, with seeds 1, 2, …
         set_: Replace a setting, lr=1e-5, or key of FILE; may be repeated.
     """
-    from bertology.finetuning import finetune as finetune_model
-    from bertology.finetuning import finetune_grid
-
     shared: dict[str, Any] = {name: settings.pop(name) for name in ("device", "trust_remote_code")}
     shared |= {"out": out, "changes": set_ or (), "threads": threads, "progress": shows_progress(quiet)}
     if file is not None:
         only_with_file(context, _TRAINED_WITH_FILE, file)
-        grid = finetune_grid(file, **shared)
+        grid = bertology.finetune_grid(file, **shared)
         typer.echo(grid.to_markdown())
         typer.echo(f"models and tables in {grid.path}", err=True)
         return
     if settings["task"] is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
-    tuned = finetune_model(settings.pop("model"), settings.pop("corpus"), seeds=seeds, **shared, **settings)
+    tuned = bertology.finetune(settings.pop("model"), settings.pop("corpus"), seeds=seeds, **shared, **settings)
     typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)
 
@@ -96,19 +92,16 @@ def compress(
         set_: A setting of the method, such as share=0.5; of several methods magnitude.share=0.5. May be repeated.
         speed: Measure speed on this corpus: the model, the new one, and int8 arithmetic.
     """
-    from bertology.compression import compress as compress_model
     from bertology.compression import dynamic_int8, pieces_per_second, weight_bytes
-    from bertology.corpora import load_corpus
-    from bertology.encoders import load_encoder
     from bertology.families.request import parse_names
 
     asked = {**changed_settings(set_), **settings}
-    made = compress_model(model, parse_names(method), out=out, progress=shows_progress(quiet), **asked)
+    made = bertology.compress(model, parse_names(method), out=out, progress=shows_progress(quiet), **asked)
     typer.echo(made.summary())
     if speed is not None:
-        corpus = load_corpus(speed)
+        corpus = bertology.load_corpus(speed)
         sentences = corpus[next(iter(corpus.splits))][:400]
-        before = load_encoder(model, device="cpu")
+        before = bertology.load_encoder(model, device="cpu")
         named = {before.source.title: before, str(out): made.encoder(device="cpu")}
         for name, encoder in (*named.items(), (f"{before.source.title}, int8 arithmetic", dynamic_int8(before))):
             rate, size = pieces_per_second(encoder, sentences), weight_bytes(encoder)
@@ -183,7 +176,6 @@ def landscape(
         trajectory: A checkpoint, or a folder with checkpoint-N in it, to project; may be repeated.
         set_: points=21, extent=[-1,1], radius=0.1, iterations=0 …, or a key of FILE; may be repeated.
     """
-    from bertology.landscapes import landscape as measure
     from bertology.landscapes import load_landscape
 
     device = settings.pop("device")
@@ -200,6 +192,6 @@ def landscape(
         text = {"trajectory": trajectory or (), "sentences": sentences}
         options, folder = {**settings, **text, **changed_settings(set_)}, out
     shown = shows_progress(quiet)
-    found = measure(*models, out=folder, overwrite=overwrite, device=device, progress=shown, **options)
+    found = bertology.landscape(*models, out=folder, overwrite=overwrite, device=device, progress=shown, **options)
     typer.echo(found.to_markdown())
     typer.echo(f"table and figure in {folder}", err=True)

@@ -1,7 +1,5 @@
 """``bertology plan``, ``merge``, ``verify``, ``rerun``, ``report`` and ``cache``: runs, and what is stored for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bertology._files import real_path
 from bertology.cli._options import command, confirm
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ def rerun(run: Path, *, out: Path | None = None, jobs: int | None = None, trust_
         out: Folder for the repetition; RUN-again when left out.
     """
     from bertology import runner
-    from bertology._files import real_path
     from bertology.primer import changed_verdicts
 
     out = out or run.with_name(f"{real_path(run).name}-again")
@@ -111,7 +109,6 @@ def report(runs: list[Path], *, out: Path | None = None, corpus: list[str] | Non
         out: File to write; RUN/report.html for one run, report.html for several.
         corpus: Name or path of a corpus to take sentences from; may be repeated.
     """
-    from bertology._files import real_path
     from bertology.results.report import write_report
 
     path = out or (runs[0] / "report.html" if len(set(map(real_path, runs))) == 1 else Path("report.html"))
@@ -181,16 +178,16 @@ def prune(*, yes: bool = False, **settings: Any) -> None:
     typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
 
 
-def _ask(entries: Sequence[Stored]) -> None:
+def _ask(entries: "Sequence[Stored]") -> None:
     listed = "\n".join(map(_line, entries))
     otherwise = f"{_sum(entries)} would be deleted: say so with --yes, or see which with --dry-run"
     confirm(f"{listed}\ndelete {_sum(entries)}?", otherwise=otherwise)
 
 
-def _line(entry: Stored) -> str:
+def _line(entry: "Stored") -> str:
     return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.text}"
 
 
-def _sum(entries: Sequence[Stored]) -> str:
+def _sum(entries: "Sequence[Stored]") -> str:
     n_bytes = sum(entry.n_bytes for entry in entries)
     return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}, {n_bytes / 1e6:.1f} MB ({n_bytes:,} bytes)"

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
 
+import bertology
+from bertology import encoders
+from bertology._files import read_text, write_derived
+from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
+from bertology._page import full_page, is_page, write_page
 from bertology.cli._options import (
     Format,
     bars,
@@ -21,10 +26,10 @@ from bertology.cli._options import (
     shows_progress,
     terminal_width,
 )
+from bertology.encoders.sources import known_models
+from bertology.errors import ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology.cloze.asking import ClozeReading
     from bertology.cloze.prompts import AnswerForm
     from bertology.corpora import Corpus, Sentence, Sentences
@@ -79,9 +84,6 @@ def cloze(
     from bertology.cloze import Prompt, read_cloze
     from bertology.cloze.lens import fit_lens, load_lens
     from bertology.cloze.prompts import check_form
-    from bertology.corpora import load_corpus
-    from bertology.encoders import load_encoder
-    from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
 
     model, layers, *of_text = (settings.pop(name) for name in ("model", "layers", "language", "split_at_spaces"))
@@ -91,7 +93,7 @@ def cloze(
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        _print_surprisal(load_encoder(model, **settings), text, of_text, format)
+        _print_surprisal(bertology.load_encoder(model, **settings), text, of_text, format)
         return
     if any(of_text):
         raise ClozeError("--language and --split-at-spaces find the words of a text: give them with --surprisal")
@@ -103,14 +105,14 @@ def cloze(
     prompt = Prompt(text, words)
     if not prompt.n_masks:
         raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")
-    encoder = load_encoder(model, **settings)
+    encoder = bertology.load_encoder(model, **settings)
     chosen = parse_layers(layers, encoder.n_layers)
     if lens is not None:
         if lens.exists():
             fitted = load_lens(lens, encoder)
         else:
             progress = BarProgress("tuned lens") if can_show() else silent
-            fitted = fit_lens(encoder, load_corpus(lens_corpus)["train"], progress=progress)
+            fitted = fit_lens(encoder, bertology.load_corpus(lens_corpus)["train"], progress=progress)
             fitted.save(lens)
             typer.echo(f"tuned lens in {lens}", err=True)
         encoder = encoder.through(fitted)
@@ -147,8 +149,6 @@ def _cloze_lines(reading: ClozeReading) -> list[str]:
 
 
 def _cloze_frame(reading: ClozeReading) -> pd.DataFrame:
-    import pandas as pd
-
     by_layer = pd.MultiIndex.from_product([reading.layers, reading.words], names=["layer", "word"])
     ranks = None if reading.ranks is None else reading.ranks.ravel()
     frame = pd.DataFrame({"log_prob": reading.log_probs.ravel().round(6), "rank": ranks}, index=by_layer)
@@ -160,7 +160,6 @@ def _print_surprisal(encoder: Encoder, text: str, of_text: Sequence[Any], format
     """Print a line a word: how surprising it is, with a bar."""
     from bertology.cloze import surprisal
     from bertology.corpora import as_sentence
-    from bertology.errors import ClozeError
 
     found = surprisal(encoder, as_sentence(text, language=of_text[0], split_at_spaces=of_text[1]))
     if found.excluded:
@@ -185,8 +184,6 @@ def _bar(share: float, width: int) -> str:
 
 def _about_model(model: str) -> list[str]:
     """A note on a model that is embedded, which is a toy; nothing on other models."""
-    from bertology.encoders.sources import known_models
-
     about = known_models().get(model, "")
     return [f"{model}: {about}; choose another with --model"] if "embedded" in about else []
 
@@ -224,9 +221,7 @@ def attention(
         out: The file to write: attention.html; with --head .svg, .pdf or .png.
         open_page: Open it in the browser.
     """
-    from bertology._page import is_page
     from bertology.attention import view
-    from bertology.encoders import load_encoder
     from bertology.families.request import parse_layers
 
     path = out or Path("attention.html" if head is None else "attention.svg")
@@ -240,12 +235,12 @@ def attention(
     if bool(texts) == bool(parsed):
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     names = model or ["pocket"]
-    encoders = [load_encoder(name, **loading) for name in names]
+    loaded = [bertology.load_encoder(name, **loading) for name in names]
     # None for all layers, so that heads alone can choose them.
-    depth = min(encoder.n_layers for encoder in encoders)
+    depth = min(encoder.n_layers for encoder in loaded)
     chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)
     settings["heads"] = settings["heads"] if head is None else head
-    page = view(parsed or list(texts or ()), model=encoders, layers=chosen, **settings)
+    page = view(parsed or list(texts or ()), model=loaded, layers=chosen, **settings)
     if head is None:
         page.save(path)
         by_layer = page.reading.heads
@@ -259,7 +254,6 @@ def attention(
 
 
 def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sentence:
-    from bertology.errors import CorpusError, quoted
     from bertology.parsing import sentence_of_corpus
 
     if gold is None or name is None:
@@ -300,7 +294,6 @@ def tree(
         picture: What a picture shows.
         out: Picture to write: a .svg, .png or .tex file.
     """
-    from bertology._files import write_derived
     from bertology.corpora import sentence_of_text
     from bertology.parsing import ParseRequest, parse, sentence_of_request
     from bertology.results.trees import to_conllu, to_displacy, to_svg, to_tikz
@@ -374,9 +367,6 @@ def patch(
         with_: A text with the same number of words, some of which differ.
         out: Page (.html) or figure (.svg, .pdf or .png) to write.
     """
-    import bertology
-    from bertology._page import is_page
-
     is_page(out)  # an ending of neither is refused before anything is computed
     found = bertology.patch(text, with_, site=site, **settings)
     columns = _EFFECTS + ["estimate"] * (found.estimates is not None)
@@ -444,9 +434,6 @@ def attribute(
         text: A text; omit it with --corpus.
         out: Page (.html; of one text all layers where none is named) or figure (.svg, .pdf or .png) to write.
     """
-    import bertology
-    from bertology._page import is_page
-
     if settings["layers"] is None and is_page(out) and text is not None:
         settings["layers"] = "all"
     found = bertology.attribute(text, **settings)
@@ -487,8 +474,6 @@ def neighbours(
         sentence: Id of a sentence of the corpus, instead of a text.
         out: Page to write: a map, by layer.
     """
-    import bertology
-    from bertology.corpora import load_corpus
     from bertology.corpora.formats.columns import BY_SPACES
 
     if (text is None) == (sentence is None):
@@ -496,7 +481,7 @@ def neighbours(
     of_map = {name: settings.pop(name) for name in ("points", "others", "projection")}
     if out is None and of_map != {"points": None, "others": True, "projection": "pca"}:
         raise typer.BadParameter("--points, --no-others and --projection are of a map: name its page with --out")
-    loaded = load_corpus(settings.pop("corpus"), columns=settings.pop("columns"))
+    loaded = bertology.load_corpus(settings.pop("corpus"), columns=settings.pop("columns"))
     asked: Any = text
     if sentence is not None:
         from bertology.parsing import sentence_by_id
@@ -578,9 +563,6 @@ def align(
         format: What to print; for a file pharaoh: a line of links i-j for each line.
         out: Page (.html) or figure (.svg, .pdf or .png) to write.
     """
-    import bertology
-    from bertology._page import is_page
-
     is_shown = is_page(out)  # an ending of neither page nor figure is refused first
     if (file is None) == (text is None) or (text is None) != (translation is None):
         raise typer.BadParameter("give a text and its translation, or --file with a pair in each line")
@@ -592,8 +574,6 @@ def align(
     found = bertology.align(firsts, seconds, layers=layers, **settings)
 
     def frame() -> pd.DataFrame:
-        import pandas as pd
-
         return pd.concat([one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)])
 
     is_brief = format == "pharaoh" or file is not None
@@ -605,9 +585,6 @@ def align(
 
 
 def _pairs(file: Path) -> list[tuple[str, str]]:
-    from bertology._files import read_text
-    from bertology.errors import CorpusError
-
     pairs = []
     for number, line in enumerate(read_text(file).splitlines(), 1):
         first, bar, second = line.partition(_BETWEEN.strip())
@@ -647,30 +624,25 @@ def tokenize(
         n_best: Number of segmentations shown for Unigram tokenizers.
         out: Write the steps to this HTML page as well.
     """
-    from bertology.corpora import load_corpus
-    from bertology.encoders import resolve_model
     from bertology.encoders.loading import load_reader
     from bertology.encoders.tokenization import morph_scores, read_morphs, trace_tokens
-    from bertology.errors import CorpusError
     from bertology.results.table import Table, TableView
 
     if text is None and not corpus and morphs is None:
         raise CorpusError("nothing to cut: give a text, --corpus or --morphs")
     if out is not None and not text:
         raise CorpusError("--out writes the steps of a text: give one")
-    sources = [resolve_model(name) for name in model or ["pocket"]]
+    sources = [encoders.resolve_model(name) for name in model or ["pocket"]]
     readers = {source.title: load_reader(source) for source in sources}
     if text is not None:
         traces = {name: trace_tokens(reader.backend, text, n_best=n_best) for name, reader in readers.items()}
         for name, trace in traces.items():
             typer.echo(_steps(name, trace))
         if out is not None:
-            from bertology._page import full_page, write_page
-
             styles, template = ["cli/assets/tokenize.css"], "cli/assets/tokenize.html"
             page = full_page(template, title=text, styles=styles, scripts=[], data=None, text=text, traces=traces)
             write_page(out, page)
-    parts = [part for name in corpus or () for part in _parts(load_corpus(name, **settings), split)]
+    parts = [part for name in corpus or () for part in _parts(bertology.load_corpus(name, **settings), split)]
     for place, (name, sentences) in enumerate(parts):
         table = _tokenizer_scores(f"{name} {split}", sentences, readers, reference=parts[0] if place else None)
         typer.echo(table.to_text())

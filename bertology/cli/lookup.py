@@ -1,7 +1,5 @@
 """``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: list and check components."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json
@@ -19,8 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import typer
 
+import bertology
+from bertology import encoders
+from bertology._files import cache_folder, explained_write_errors
+from bertology._lazy import torch
+from bertology._machine import bfloat16_is_fast, choose_device, size_in_words
 from bertology._names import Registered
 from bertology.cli._options import command
+from bertology.encoders.sources import known_models
 from bertology.errors import BertologyError, NameNotFoundError
 
 if TYPE_CHECKING:
@@ -125,8 +129,6 @@ def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any
 @command("how-to/own-model", "bertology models", "bertology probe --model bilingual")
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
-    from bertology.encoders.sources import known_models
-
     _show(known_models().items())
 
 
@@ -197,17 +199,10 @@ def _checked(what: str) -> str:
                 found.append(f"no {name}, which {use}")
         return ", ".join(found)
     if what == "compute":
-        import torch
-
-        from bertology._machine import bfloat16_is_fast, choose_device
-
         device, threads = choose_device("auto"), f"{torch.get_num_threads()} threads of {os.cpu_count()} processors"
         speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
         return f"device {device}, {threads}; bfloat16 is {speed}"
     if what == "cache":
-        from bertology._files import cache_folder, explained_write_errors
-        from bertology._machine import size_in_words
-
         folder = cache_folder()
         with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -223,15 +218,11 @@ def _checked(what: str) -> str:
             component.load()
         return ", ".join(sorted(components))
     if what == "model pocket":
-        from bertology.encoders import model_fingerprint, model_shape, resolve_model
-
-        source = resolve_model("pocket")
-        shape, fingerprint = model_shape(source), model_fingerprint(source)[:12]
+        source = encoders.resolve_model("pocket")
+        shape, fingerprint = encoders.model_shape(source), encoders.model_fingerprint(source)[:12]
         return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
     if what == "corpus pocket":
-        from bertology.corpora import load_corpus
-
-        splits = load_corpus("pocket").splits
+        splits = bertology.load_corpus("pocket").splits
         return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
     if what == "hub":
         from huggingface_hub.constants import HF_HUB_CACHE
@@ -287,7 +278,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in lines if text]
 
 
-def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
+def _on_pocket(probe: "Probe") -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks for the task, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
@@ -315,14 +306,13 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     return controls, lack, shown if labels else ""
 
 
-def _readouts(probe: Probe) -> list[str]:
+def _readouts(probe: "Probe") -> list[str]:
     """The readouts that the task can be read by, its own first."""
-    from bertology.encoders import model_shape, resolve_model
     from bertology.families.contract import family_of
     from bertology.families.request import ReadoutConfig
     from bertology.readouts import registered_readouts
 
-    family, shape = family_of(probe), model_shape(resolve_model(_CORPUS))
+    family, shape = family_of(probe), encoders.model_shape(encoders.resolve_model(_CORPUS))
     own = str(family.configs(probe, [ReadoutConfig()], shape)[0].readout).partition(".")[0]
     others = []
     for name in sorted({entry.stem for entry in registered_readouts().values()} - {own}):

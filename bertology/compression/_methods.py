@@ -1,7 +1,5 @@
 """Methods that compress a model in memory: they change its weights, take out parts of it, or distil it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -512,7 +510,7 @@ class Student(Method):
     def loss(self, teacher: Encoder, student: Encoder, rows: Rows) -> Tensor:
         """The loss of one batch, with gradients for what is trained unless these are off."""
 
-    def drawn(self, examples: Examples, step: int) -> Rows:
+    def drawn(self, examples: "Examples", step: int) -> Rows:
         """The batch of a step."""
         return examples.drawn(step)
 
@@ -670,7 +668,7 @@ class Theseus(Student):
             raise ModelError(f"theseus: the layers of {teacher.family} models {what}; choose distil")
         return student.model.blocks
 
-    def drawn(self, examples: Examples, step: int) -> Rows:
+    def drawn(self, examples: "Examples", step: int) -> Rows:
         share = min(1.0, self.rate + (1 - self.rate) * 2 * step / self.steps)
         chance = np.random.default_rng([self.seed, 2, step])
         replaced = chance.random(self.layers) < share

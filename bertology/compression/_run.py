@@ -1,7 +1,5 @@
 """Compress a model: load it, change it step by step, write its folder; and measure its speed and bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -8,8 +8,6 @@ object. ``alignment`` cuts text into pieces and finds words among them, ``batchi
 import no torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

@@ -8,8 +8,6 @@ quarters of the time, and an exact GELU behind a linear map is computed while th
 module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows what these are worth.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
@@ -109,7 +107,7 @@ class LoadedModel:
         """Whether modules and functions are known to be those of transformers, so that parts can stand for them."""
         return self.whole is None
 
-    def copied(self, *, share: bool) -> LoadedModel:
+    def copied(self, *, share: bool) -> "LoadedModel":
         """A deep copy whose modules call each other, and none of the modules that were copied.
 
         ``copy.deepcopy`` keeps functions as they are: a ``forward`` that was replaced by a function which calls the old

@@ -5,8 +5,6 @@ plain transformers leaves them out when it reads such a folder. The encoder of L
 transformers when this module is imported, and is known in such a process alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path

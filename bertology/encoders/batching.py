@@ -5,8 +5,6 @@ exactly one length (so nothing is padded and no mask is needed), and shapes repe
 to be busy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -65,7 +63,7 @@ class Batch(NamedTuple):
     is_padded: bool
 
 
-def pieces_in_batch(device: str | torch.device) -> int:
+def pieces_in_batch(device: "str | torch.device") -> int:
     """The number of pieces that a batch should have on a device, padding included.
 
     On a processor 1,024, so that its activations stay in the caches; on an accelerator 16,384, which keep it busy and
@@ -129,7 +127,7 @@ def padded(rows: Sequence[Sequence[int] | NDArray[Any]], width: int, fill: int) 
 
 def padded_inputs(
     rows: Sequence[Sequence[int] | NDArray[Any]], batch: Batch, pad_id: int
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+) -> "tuple[torch.Tensor, torch.Tensor | None]":
     """``[window, piece]`` vocabulary numbers of the windows of a batch, and the attention mask if any is padded."""
     import torch
 

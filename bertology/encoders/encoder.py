@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology._lazy import PROVIDED
+from bertology._lazy import PROVIDED, pd
 from bertology._machine import is_out_of_memory, shortage
 from bertology._names import check_name, layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
@@ -32,7 +32,6 @@ from bertology.encoders.sources import Init, ModelShape, ModelSource, layers_fro
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, listed, quoted
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 Layers = int | Sequence[int] | Literal["all"]
@@ -90,8 +89,6 @@ class LabelledArray:
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame: the last axis as columns, the others as levels of the index."""
-        import pandas as pd
-
         *rows, columns = self.labels
         levels = ([one if isinstance(one, tuple) else (one,) for one in self.labels[name]] for name in rows)
         tuples = [tuple(itertools.chain.from_iterable(place)) for place in itertools.product(*levels)]

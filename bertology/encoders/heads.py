@@ -1,16 +1,14 @@
 """Further parts of a model: its masked-LM head applied to any layer, heads of other kinds, its decoder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from bertology._lazy import transformers
 from bertology.encoders._modules import check_finite, no_parameters_learn
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import MemorySource, check_complete, drawn, load_config, pretrained, read_config
@@ -140,7 +138,6 @@ def read_again(
 
 def next_sentence_head(encoder: Any) -> NextSentenceHead:
     """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it."""
-    from transformers import AutoModelForNextSentencePrediction as Kind
     from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING as KNOWN
 
     name, whole, config = encoder.name, encoder.model.whole, encoder.model.body.config
@@ -149,7 +146,11 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
         raise ModelError(f"model {name}: {reason}; choose one like BERT")
     if whole is None:
         counts = lambda key: "pooler." in key or key[:4] == "cls."  # noqa: E731
-        whole = read_again(encoder, Kind, counts=counts).eval().to(encoder.device)
+        whole = (
+            read_again(encoder, transformers.AutoModelForNextSentencePrediction, counts=counts)
+            .eval()
+            .to(encoder.device)
+        )
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
@@ -184,10 +185,9 @@ def read_task_model(encoder: Any) -> Any:
     kind = task_head(getattr(encoder.model.body.config, "architectures", None) or ())
     if kind is None or encoder.model.whole is not None:
         raise ModelError(f"model {encoder.name}: it has no head for a task: give a model that was fine-tuned for one")
-    library: Any = import_module("transformers")
     in_body = {name for name, _ in encoder.model.body.named_parameters()}
     counts = lambda name: name.partition(".")[2] not in in_body or "pooler." in name  # noqa: E731
-    whole = read_again(encoder, getattr(library, f"AutoModelFor{TASK_HEADS[kind]}"), counts=counts)
+    whole = read_again(encoder, getattr(transformers, f"AutoModelFor{TASK_HEADS[kind]}"), counts=counts)
     setattr(whole, whole.base_model_prefix, encoder.model.body)  # whose weights are held once
     return whole.eval().requires_grad_(False).to(encoder.device)
 
@@ -217,8 +217,6 @@ def has_causal_head(whole: Any) -> bool:
 
 def causal_head(encoder: Any) -> LanguageHead | None:
     """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models."""
-    from transformers import AutoModelForCausalLM
-
     whole, body = encoder.model.whole, encoder.model.body
     if not _is_causal(body if whole is None else whole):
         return None
@@ -228,7 +226,7 @@ def causal_head(encoder: Any) -> LanguageHead | None:
     if whole is None:
         in_body = {name for name, _ in body.named_parameters()}
         counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
-        whole = read_again(encoder, AutoModelForCausalLM, counts=counts)
+        whole = read_again(encoder, transformers.AutoModelForCausalLM, counts=counts)
         # The weights of the body are held once; those of a tied head are its embeddings.
         setattr(whole, whole.base_model_prefix, body)
         whole.tie_weights()
@@ -271,15 +269,13 @@ class SequenceModel:
 
 def load_sequence_model(encoder: Any) -> SequenceModel:
     """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files."""
-    from transformers import AutoModel
-
     source, name = encoder.source, encoder.name
     if isinstance(source, MemorySource) or not read_config(source.folder).get("is_encoder_decoder"):
         remedy = "leave the target out, or choose an encoder-decoder such as T5 or BART"
         raise ModelError(f"model {name}: a {encoder.family} model has no decoder to read a target: {remedy}")
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
-    model = read_again(encoder, AutoModel, config=load_config(source, False), attn_implementation="eager")
+    model = read_again(encoder, transformers.AutoModel, config=load_config(source, False), attn_implementation="eager")
     no_parameters_learn(model)
     model.to(encoder.device)
 

@@ -11,8 +11,6 @@
 run, where one module may run several times (ALBERT).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -154,17 +152,17 @@ class Intervention:
     pieces, special ones and padding among them, when left out."""
 
     @classmethod
-    def replacing(cls, layer: int, values: Tensor, **where: Any) -> Intervention:
+    def replacing(cls, layer: int, values: Tensor, **where: Any) -> "Intervention":
         """Put ``values`` in, ``[dim]`` or ``[piece, dim]``; ``dim`` is that of a head where one is named."""
         return cls(layer, lambda state: _fitted(values, state), **where)
 
     @classmethod
-    def adding(cls, layer: int, values: Tensor, **where: Any) -> Intervention:
+    def adding(cls, layer: int, values: Tensor, **where: Any) -> "Intervention":
         """Add ``values``, ``[dim]`` or ``[piece, dim]``, such as a direction times a strength."""
         return cls(layer, lambda state: state + _fitted(values, state), **where)
 
     @classmethod
-    def projecting(cls, layer: int, matrix: Tensor, **where: Any) -> Intervention:
+    def projecting(cls, layer: int, matrix: Tensor, **where: Any) -> "Intervention":
         """Multiply each state by a matrix ``[dim, dim]``, such as the projection that takes a direction away."""
 
         def change(state: Tensor) -> Tensor:
@@ -175,7 +173,7 @@ class Intervention:
         return cls(layer, change, **where)
 
     @classmethod
-    def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
+    def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> "Intervention":
         """Replace states by those of a forward pass over another text (interchange intervention).
 
         ``of`` are the words of that text, with as many subwords; the words numbered ``words`` when left out. ``where``
@@ -190,7 +188,7 @@ class Intervention:
         encoder.run(text, interventions=[cls(layer, keep, **{**where, **({} if of is None else {"words": of})})])
         return cls.replacing(layer, kept[0][0], **where)
 
-    def at(self, pieces: Sequence[Tensor]) -> Intervention:
+    def at(self, pieces: Sequence[Tensor]) -> "Intervention":
         """The same change restricted to subwords, given by their numbers for each ``[row]`` of a batch."""
 
         def change(state: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Load an encoder: its tokenizer, its weights or fresh ones, and checks that nothing is silently wrong."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,38 +11,12 @@ import torch
 from torch import nn
 
 from bertology._languages_apart import read_as_declared
+from bertology._lazy import transformers
 from bertology._machine import choose_device, explained_shortage
-from bertology.encoders._modules import (
-    LoadedModel,
-    check_embeddings,
-    check_unfamiliar,
-    damaged_weight,
-    find_blocks,
-    no_parameters_learn,
-)
+from bertology.encoders import _modules, sources
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import TASK_HEADS, HeadKind
-from bertology.encoders.sources import (
-    AGAIN,
-    Init,
-    MemorySource,
-    ModelShape,
-    ModelSource,
-    broken,
-    check_complete,
-    claims_masked_lm_head,
-    drawn,
-    layers_from_end,
-    load_config,
-    model_shape,
-    one_line,
-    pretrained,
-    quiet_loading,
-    resolve_model,
-    tokenizer_files,
-    weight_files,
-)
 from bertology.errors import ModelError, SignalError
 
 _BOUNDARY = "▁"
@@ -54,12 +26,10 @@ _DEFAULT_LENGTH = 512
 """Window of models with relative positions and no stated limit (T5), whose training used this length."""
 
 
-def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(source: sources.ModelSource, *, trust_remote_code: bool = False) -> Any:
     """The model's tokenizer, which must be a fast one, as these alone give character offsets."""
-    from transformers import AutoTokenizer
-
-    with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
-        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    with sources.one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     check_fast(tokenizer, source.folder)
     return tokenizer
 
@@ -71,14 +41,14 @@ def check_fast(tokenizer: Any, where: object) -> None:
         raise ModelError(f"{where}: {what}; give a fast one (tokenizer.json, AutoTokenizer.from_pretrained)")
 
 
-def piece_reader(source: ModelSource, tokenizer: Any, body: Any, *, max_pieces: int | None) -> PieceReader:
+def piece_reader(source: sources.ModelSource, tokenizer: Any, body: Any, *, max_pieces: int | None) -> PieceReader:
     """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    check_embeddings(body, str(getattr(body.config, "model_type", "such")))
+    _modules.check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     rows = int(body.get_input_embeddings().num_embeddings)
-    with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
+    with sources.one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         # Some words, and a few entries of the vocabulary that look like words, for models of any script.
         vocabulary: dict[str, int] = tokenizer.get_vocab()
         special = set(tokenizer.all_special_tokens)
@@ -94,12 +64,12 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: Any, *, max_pieces: 
             facts = f"{len(vocabulary)} pieces with numbers up to {highest} for {rows} embeddings"
             facts += f", {n_known} of {len(words)} plain words are known"
             remedy = "give the tokenizer that belongs to the weights"
-            raise broken(source.folder, f"the vocabulary does not fit the weights ({facts})", remedy)
+            raise sources.broken(source.folder, f"the vocabulary does not fit the weights ({facts})", remedy)
         prefix, suffix = _special_tokens(source, backend, words, spelled)
     limit, lowest = _length_limit(source, tokenizer, body), len(prefix) + len(suffix) + 1
     if limit < lowest:
         where = "model_max_length in tokenizer_config.json, max_position_embeddings in config.json"
-        raise broken(source.folder, f"its windows hold {limit} pieces, special tokens included ({where})")
+        raise sources.broken(source.folder, f"its windows hold {limit} pieces, special tokens included ({where})")
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
@@ -112,22 +82,24 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: Any, *, max_pieces: 
 
 
 def _special_tokens(
-    source: ModelSource, backend: Any, words: list[str], spelled: list[list[int]]
+    source: sources.ModelSource, backend: Any, words: list[str], spelled: list[list[int]]
 ) -> tuple[list[int], list[int]]:
     for word, bare in zip(words, spelled, strict=True):
         whole = backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
                 return whole[:start], whole[start + len(bare) :]
-    raise broken(source.folder, "its tokenizer maps every plain word to nothing", "save the model's own tokenizer")
+    raise sources.broken(
+        source.folder, "its tokenizer maps every plain word to nothing", "save the model's own tokenizer"
+    )
 
 
-def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
+def _length_limit(source: sources.ModelSource, tokenizer: Any, body: Any) -> int:
     """Pieces in the longest input that the tokenizer and the positions of the model allow."""
     stated = tokenizer.model_max_length
     if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
         problem = f"model_max_length is {str(stated)[:60]!r}, expected a number of pieces"
-        raise broken(source.folder / "tokenizer_config.json", problem)
+        raise sources.broken(source.folder / "tokenizer_config.json", problem)
     limits = [int(stated)] if stated < _SANE_LENGTH else []
     positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
     limits += (value for value in positions if isinstance(value, int) and value > 0)
@@ -148,9 +120,9 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 def load_encoder(
-    name_or_source: str | Path | ModelSource,
+    name_or_source: str | Path | sources.ModelSource,
     *,
-    init: Init = "pretrained",
+    init: sources.Init = "pretrained",
     seed: int = 0,
     dtype: str | None = None,
     device: str = "auto",
@@ -183,14 +155,14 @@ def load_encoder(
     """
     source = name_or_source
     if isinstance(source, str | Path):
-        source = resolve_model(str(source), revision=revision)
-    choices = {"dtype": ("float32" if dtype is None else dtype, (*_DTYPES,)), "init": (init, get_args(Init))}
+        source = sources.resolve_model(str(source), revision=revision)
+    choices = {"dtype": ("float32" if dtype is None else dtype, (*_DTYPES,)), "init": (init, get_args(sources.Init))}
     for what, (value, known) in {**choices, "attention": (attention, ("fast", "eager"))}.items():
         if value not in known:
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
-    place, shape = choose_device(device), model_shape(source)
-    eager = attention == "eager" and not isinstance(source, MemorySource)
-    if isinstance(source, MemorySource):
+    place, shape = choose_device(device), sources.model_shape(source)
+    eager = attention == "eager" and not isinstance(source, sources.MemorySource)
+    if isinstance(source, sources.MemorySource):
         if dtype not in (None, source.dtype):
             raise ModelError(
                 f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
@@ -200,12 +172,12 @@ def load_encoder(
         is_there = place == next(source.model.outermost.parameters()).device
         loaded = source.model.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
         dtype, tokenizer = source.dtype, source.tokenizer
-        no_parameters_learn(loaded.outermost)
+        _modules.no_parameters_learn(loaded.outermost)
     else:
         dtype = dtype or "float32"
         needed = check_files(source, init)
         doing = f"loading model {source.name} in {dtype}"
-        with quiet_loading(), explained_shortage(doing, needed=needed, remedy=_SMALLER):
+        with sources.quiet_loading(), explained_shortage(doing, needed=needed, remedy=_SMALLER):
             tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
             options = {"trust_remote_code": trust_remote_code, "dtype": _DTYPES[dtype]}
             options |= {"attn_implementation": "eager"} if eager else {}
@@ -213,68 +185,68 @@ def load_encoder(
     loaded.outermost.to(place)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
-    if init != "random" and (damage := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
+    if init != "random" and (damage := _modules.damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
         raise SignalError(f"model {source.name}: {damage}")
     return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
 
 
-def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
+def load_reader(
+    source: sources.ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None
+) -> PieceReader:
     """The tokenizer of an encoder, ready to align words to pieces, without its weights; see :func:`load_encoder`."""
-    from transformers import AutoModel
-
-    if isinstance(source, MemorySource):
+    if isinstance(source, sources.MemorySource):
         return piece_reader(source, source.tokenizer, source.model.body, max_pieces=max_pieces)
-    kind: Any = AutoModel
-    with quiet_loading():
+    kind: Any = transformers.AutoModel
+    with sources.quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
-        config = load_config(source, trust_remote_code)
+        config = sources.load_config(source, trust_remote_code)
         with torch.device("meta"):
             skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
     return piece_reader(source, tokenizer, body_of(skeleton), max_pieces=max_pieces)
 
 
-def check_files(source: ModelSource, init: Init) -> int | None:
+def check_files(source: sources.ModelSource, init: sources.Init) -> int | None:
     """Check that a model has files, of which none is missing, before anything is read.
 
     Returns about the bytes that its weights take while they are read, as stored and as kept; None for fresh ones.
     """
-    if isinstance(source, MemorySource):
+    if isinstance(source, sources.MemorySource):
         raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
-    tokenizer_files(source.folder)
-    return None if init == "random" else 2 * sum(path.stat().st_size for path in weight_files(source.folder))
+    sources.tokenizer_files(source.folder)
+    return None if init == "random" else 2 * sum(path.stat().st_size for path in sources.weight_files(source.folder))
 
 
-def _load_model(source: ModelSource, shape: ModelShape, init: Init, seed: int, options: dict[str, Any]) -> LoadedModel:
+def _load_model(
+    source: sources.ModelSource, shape: sources.ModelShape, init: sources.Init, seed: int, options: dict[str, Any]
+) -> _modules.LoadedModel:
     """The modules of a model of files, with the head that came with it, checked against the configuration."""
-    import transformers
-
     library: Any = transformers
-    config = load_config(source, options["trust_remote_code"])
-    has_head = claims_masked_lm_head(config)
+    config = sources.load_config(source, options["trust_remote_code"])
+    has_head = sources.claims_masked_lm_head(config)
     kind = getattr(library, f"AutoModel{'ForMaskedLM' * has_head}")
     model: Any = None
     if init != "pretrained":
-        with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
-            model = drawn(kind, config, seed, **options)
+        with sources.one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=sources.AGAIN):
+            model = sources.drawn(kind, config, seed, **options)
     if init != "random":
-        stored, missing = pretrained(kind, source, config=config, **options)
+        stored, missing = sources.pretrained(kind, source, config=config, **options)
         in_body = {id(parameter) for parameter in body_of(stored).parameters()}
         names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
-        check_complete(source, names & missing)
+        sources.check_complete(source, names & missing)
         if model is None:
             model, has_head = stored, has_head and missing <= names
         else:
             copy_embeddings(stored, model)
-    no_parameters_learn(model)
+    _modules.no_parameters_learn(model)
     body: Any = body_of(model)
     body.config.use_cache = False
     read_as_declared(body)
-    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
+    blocks = _modules.find_blocks(body, n_layers=shape.n_layers, family=shape.family)
     loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
     if loaded != (expected := (shape.n_layers, shape.dim, shape.n_heads)):
-        raise broken(source.folder, f"layers, dimensions and heads are {loaded}, by its config.json {expected}")
-    check_unfamiliar(body, blocks, family=shape.family)
-    return LoadedModel(body, blocks, model if has_head else None)
+        raise sources.broken(source.folder, f"layers, dimensions and heads are {loaded}, by its config.json {expected}")
+    _modules.check_unfamiliar(body, blocks, family=shape.family)
+    return _modules.LoadedModel(body, blocks, model if has_head else None)
 
 
 def copy_embeddings(pretrained: Any, fresh: Any) -> None:
@@ -311,24 +283,22 @@ class WholeModel:
         return self.model.base_model
 
 
-def load_whole(source: ModelSource) -> WholeModel:
+def load_whole(source: sources.ModelSource) -> WholeModel:
     """Load an encoder with all its heads, from whole files, to change its weights or shape and to save it."""
-    import transformers
-
     needed = check_files(source, "pretrained")
-    shape = model_shape(source)
-    with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
-        config = load_config(source, False)
+    shape = sources.model_shape(source)
+    with sources.quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
+        config = sources.load_config(source, False)
         if config.is_encoder_decoder:
             raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
         name = config.architectures[0] if config.architectures else "AutoModel"
         kind = getattr(transformers, name, None)
         if not hasattr(kind, "from_pretrained"):
             what = f"{name} is no class of transformers, so it cannot be changed"
-            raise broken(source.folder / "config.json", what, "give a model of transformers")
-        model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
-    check_complete(source, absent)
-    no_parameters_learn(model)
+            raise sources.broken(source.folder / "config.json", what, "give a model of transformers")
+        model, absent = sources.pretrained(kind, source, config=config, dtype=torch.float32)
+    sources.check_complete(source, absent)
+    _modules.no_parameters_learn(model)
     read_as_declared(model.base_model)
     blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
     return WholeModel(model, shape.family, absent)
@@ -336,7 +306,7 @@ def load_whole(source: ModelSource) -> WholeModel:
 
 def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks of a model of transformers, with or without heads, in the order in which they run."""
-    return find_blocks(model.base_model, n_layers=n_layers, family=family)
+    return _modules.find_blocks(model.base_model, n_layers=n_layers, family=family)
 
 
 _ABOVE_BLOCKS = ("pooler", "norm", "final_norm", "final_layer_norm", "emb_layer_norm_after", "ln_f")
@@ -359,7 +329,7 @@ class TunableModel:
         What is trained are the blocks above, what comes after the last block, and the head. A ModelError is raised for
         a layer that the model does not have, and where blocks share their weights.
         """
-        (layer,) = layers_from_end(layer, lowest=0, n_layers=len(self.blocks))
+        (layer,) = sources.layers_from_end(layer, lowest=0, n_layers=len(self.blocks))
         if len(set(map(id, self.blocks))) < len(self.blocks):
             raise ModelError(f"model {self.name}: its blocks share their weights; tune all layers, or none")
         body = self.model.base_model
@@ -391,21 +361,19 @@ def load_tunable(
         trust_remote_code: run Python code that comes with the model.
         config: that of another architecture, all of whose weights are then drawn by the seed.
     """
-    import transformers
-
     source, name, is_own = encoder.source, encoder.name, config is None
     check_files(source, "pretrained")
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
-    config = load_config(source, trust_remote_code) if is_own else config
+    config = sources.load_config(source, trust_remote_code) if is_own else config
     kind: Any = getattr(transformers, f"AutoModelFor{TASK_HEADS[head]}")
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {name}: no head for {head} is known for {config.model_type} models")
     options: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
     new = frozenset[str]()
     if seed is None:
-        model, missing = pretrained(kind, source, config=config, **options)
-        check_complete(source, missing, all_count=True)
+        model, missing = sources.pretrained(kind, source, config=config, **options)
+        sources.check_complete(source, missing, all_count=True)
     else:
         if head == "answers":
             config.num_labels = 2
@@ -418,26 +386,24 @@ def load_tunable(
         if is_own:
             model, new = _with_new_head(source, kind, config, seed, options)
         else:
-            model = drawn(kind, config, seed, **options)
+            model = sources.drawn(kind, config, seed, **options)
     model.requires_grad_(True)
     return TunableModel(model, blocks_of(model, config.num_hidden_layers, config.model_type), name, new)
 
 
 def _with_new_head(
-    source: ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
+    source: sources.ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
 ) -> tuple[Any, frozenset[str]]:
     """The model with a head whose weights are drawn anew, and the paths of the modules whose weights are."""
-    from transformers import AutoModel
-
     with torch.random.fork_rng(devices=[]):
-        model = drawn(kind, config, seed, **options)
-        body, missing = pretrained(AutoModel, source, config=config, **options)
+        model = sources.drawn(kind, config, seed, **options)
+        body, missing = sources.pretrained(transformers.AutoModel, source, config=config, **options)
         weights = model.base_model.state_dict()
         stored = body.state_dict().items()
         known = {name: value for name, value in stored if name in weights and name not in missing}
         model.base_model.load_state_dict(known, strict=False)
     new = weights.keys() - known.keys()
-    check_complete(source, new)
+    sources.check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
     return model, frozenset(

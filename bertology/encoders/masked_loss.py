@@ -1,7 +1,5 @@
 """The loss of a masked language model on masked words, as it is or with a layer changed (amnesic probing)."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ object (with hooks, functions or classes of one's own, adapters, in half precisi
 and what runs is a copy of it that was compared with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools
@@ -28,33 +26,13 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology._languages_apart import read_as_declared
-from bertology.encoders._modules import (
-    LoadedModel,
-    check_unfamiliar,
-    find_blocks,
-    is_of_library,
-    no_parameters_learn,
-)
+from bertology._lazy import transformers
+from bertology.encoders import sources
+from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library, no_parameters_learn
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, check_fast, copy_embeddings, load_encoder, load_tokenizer
-from bertology.encoders.sources import (
-    Init,
-    MemorySource,
-    ModelShape,
-    ModelSource,
-    config_content,
-    keep_copy,
-    keep_source,
-    model_fingerprint,
-    one_line,
-    pretrained,
-    read_config,
-    resolve_model,
-    save_model,
-    shape_of,
-)
 from bertology.errors import BertologyError, ModelError, SignalError
 
 _PAIR = "give the model and its tokenizer, (model, tokenizer)"
@@ -100,7 +78,7 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
             found.append(str(model))
             continue
         source = _source_of(model, name)
-        content = model_fingerprint(source)
+        content = sources.model_fingerprint(source)
         if known.get(source.title, content) != content:
             source = _source_of(model, source.title.replace(_IN_MEMORY, f"(in memory {len(found) + 1})"))
         known[source.title] = content
@@ -118,7 +96,7 @@ def open_encoder(model: Any, **loading: Any) -> Encoder:
     return load_encoder(str(model) if isinstance(model, str | Path) else _source_of(model, None), **loading)
 
 
-def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
+def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> sources.ModelSource:
     """A model of transformers in memory: the files that hold it, or the object as it is; or a module of one's own.
 
     A ModelError is raised where model and tokenizer do not fit, or the model has no weights or does not return the same
@@ -136,7 +114,7 @@ def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: A
     return _of_transformers(model, tokenizer, name)
 
 
-def _source_of(model: object, name: str | None) -> ModelSource:
+def _source_of(model: object, name: str | None) -> sources.ModelSource:
     if not isinstance(model, Encoder):
         if not (isinstance(model, tuple) and len(model) == 2):
             if not (hasattr(model, "model") and hasattr(model, "tokenizer")):
@@ -149,30 +127,32 @@ def _source_of(model: object, name: str | None) -> ModelSource:
         )
     if model.is_gated:
         raise ModelError(f"model {model.name}: its heads are gated; leave gated_heads first")
-    body, is_held = model.model.body, isinstance(model.source, MemorySource)
+    body, is_held = model.model.body, isinstance(model.source, sources.MemorySource)
     if isinstance(body, ModuleBody):
         return _of_module(body, model.tokenizer, name or model.name)
     called = name or (model.name if is_held else None)
     return _of_transformers(model.model.outermost, model.tokenizer, called, None if is_held else model.source)
 
 
-def _name_of(source: ModelSource, model: object) -> str:
+def _name_of(source: sources.ModelSource, model: object) -> str:
     """The name by which :func:`resolve_model` finds a source."""
-    is_found = isinstance(source, MemorySource)
+    is_found = isinstance(source, sources.MemorySource)
     if not is_found and isinstance(model, Encoder) and source.revision is None:
         is_found = (known := _found(source.name)) is not None and known.folder == source.folder
     return source.name if is_found else str(source.folder)
 
 
-def _found(called: str) -> ModelSource | None:
+def _found(called: str) -> sources.ModelSource | None:
     """The model of a name, if there is one on this machine."""
     try:
-        return resolve_model(called) if called else None
+        return sources.resolve_model(called) if called else None
     except BertologyError:
         return None  # moved, deleted or made up: what is in memory counts
 
 
-def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSource | None = None) -> ModelSource:
+def _of_transformers(
+    given: Any, tokenizer: Any, name: str | None, own: sources.ModelSource | None = None
+) -> sources.ModelSource:
     """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
     from transformers.models.auto import modeling_auto as known
 
@@ -180,7 +160,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     kind, called = type(model), str(getattr(model, "name_or_path", "") or "")
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
-    size = shape_of(model.config.to_dict(), f"model {title}, its configuration")
+    size = sources.shape_of(model.config.to_dict(), f"model {title}, its configuration")
     is_encoder = not model.config.is_encoder_decoder
     has_masked = is_encoder and isinstance(model, known.MODEL_FOR_MASKED_LM_MAPPING.get(type(model.config), ()))
     has_task = is_encoder and task_head([kind.__name__]) is not None
@@ -200,13 +180,13 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
 
     returned = returned_by(runs, parts)
 
-    def is_in(source: ModelSource) -> bool:
+    def is_in(source: sources.ModelSource) -> bool:
         """Whether files hold the model, tokenizer and heads included."""
         try:
             # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
-            if source != own and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
+            if source != own and sources.read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
                 return False
-            stored, missing = pretrained(kind, source, dtype=torch.float32)
+            stored, missing = sources.pretrained(kind, source, dtype=torch.float32)
             read_as_declared(body_of(stored))
             if not missing <= without or _described(stored, load_tokenizer(source), without)[0] != content:
                 return False
@@ -215,20 +195,20 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
             return False  # files that this class cannot be read from are not those of this model
 
     def write(folder: Path) -> str | None:
-        source = ModelSource(title, folder)
+        source = sources.ModelSource(title, folder)
         try:
-            save_model(model, folder, tokenizer=tokenizer, left_out=without)
+            sources.save_model(model, folder, tokenizer=tokenizer, left_out=without)
         except (ValueError, RuntimeError, TypeError, AttributeError):
             return None  # parts of the model are none that its class makes, and cannot be written
-        return model_fingerprint(source) if is_in(source) else None
+        return sources.model_fingerprint(source) if is_in(source) else None
 
     is_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
     if not foreign and runs is model and is_float32 and kind.__module__.startswith("transformers."):
         origin = own or _found(called)
         if name is None and origin and is_in(origin):
             return origin
-        if (folder := keep_copy(title, write)) is not None:
-            return ModelSource(title, folder)
+        if (folder := sources.keep_copy(title, write)) is not None:
+            return sources.ModelSource(title, folder)
     held = _snapshot(parts)
     held.body.config.use_cache = False  # type: ignore[union-attr]
     check_unfamiliar(held.body, held.blocks, family=size.family)
@@ -239,8 +219,6 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
 
 def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """The module of an object that runs, and the model of transformers in it, without ``torch.compile`` and such."""
-    from transformers import PreTrainedModel
-
     runs = model
     while isinstance(model, nn.Module):
         if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
@@ -255,7 +233,7 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             raise ModelError(f"model {type(model).__name__}: hooks of a wrapper; put them on the model that it wraps")
         model = inside
     which = f"model {type(model).__name__}"
-    if not isinstance(model, PreTrainedModel):
+    if not isinstance(model, transformers.PreTrainedModel):
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
@@ -314,7 +292,7 @@ class ModuleBody(nn.Module):
         """The last hidden states."""
         return SimpleNamespace(last_hidden_state=self.adapter.forward(self.module, input_ids, attention_mask))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleBody:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleBody":
         return ModuleBody(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
 
     def loaded(self) -> LoadedModel:
@@ -389,13 +367,13 @@ def side_by_side(first: str | Path, second: str | Path, *, name: str | None = No
     return Encoder.from_model(joined(encoders), encoders[0].tokenizer, adapter=adapter, name=title)
 
 
-def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
+def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySource:
     """A module of one's own as a model that is known by ``name`` in this process."""
     adapter, parts = body.adapter, body.loaded()
     _check_tokenizer(f"model {name}", tokenizer, body.get_input_embeddings().num_embeddings)
-    size = ModelShape(len(parts.blocks), body.get_input_embeddings().embedding_dim, adapter.n_heads, "module")
+    size = sources.ModelShape(len(parts.blocks), body.get_input_embeddings().embedding_dim, adapter.n_heads, "module")
 
-    def fresh(init: Init, seed: int) -> LoadedModel:
+    def fresh(init: sources.Init, seed: int) -> LoadedModel:
         if init != "random" or adapter.fresh is None:
             what = f"no {init.replace('_', ' ')} weights can be drawn without ModuleAdapter(fresh=…)"
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
@@ -414,12 +392,16 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
 
 
 def _held(
-    name: str, model: LoadedModel, tokenizer: Any, size: ModelShape, fresh: Callable[[Init, int], LoadedModel]
-) -> MemorySource:
+    name: str,
+    model: LoadedModel,
+    tokenizer: Any,
+    size: sources.ModelShape,
+    fresh: Callable[[sources.Init, int], LoadedModel],
+) -> sources.MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
     read = copy.deepcopy(tokenizer)
-    return MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=read, fresh=fresh)
+    return sources.MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=read, fresh=fresh)
 
 
 def _snapshot(model: LoadedModel) -> LoadedModel:
@@ -487,7 +469,7 @@ def _returned_in(encoder: Encoder) -> _Returned:
 
 
 def _run(name: str) -> contextlib.AbstractContextManager[None]:
-    return one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
+    return sources.one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
 
 
 def _difference(theirs: _Returned, ours: _Returned, *, close: float) -> str | None:
@@ -501,7 +483,7 @@ def _difference(theirs: _Returned, ours: _Returned, *, close: float) -> str | No
     return None
 
 
-def _kept(source: MemorySource, runs: nn.Module, returned: _Returned, content: str) -> MemorySource:
+def _kept(source: sources.MemorySource, runs: nn.Module, returned: _Returned, content: str) -> sources.MemorySource:
     """A source whose copy returns what the object ``runs`` returned, found by its name from now on."""
     own, ran, name = set(map(id, runs.modules())), dict[int, nn.Module](), source.name
 
@@ -535,11 +517,11 @@ def _kept(source: MemorySource, runs: nn.Module, returned: _Returned, content: s
             source = replace(source, size=replace(source.size, family=f"changed {encoder.family}"))
     signals = [_tensor_content(values) for values in returned.values()]
     source = replace(source, content=digest([content.encode(), repr(signals).encode()]))
-    keep_source(source)
+    sources.keep_source(source)
     return source
 
 
-def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel:
+def _redrawn(held: LoadedModel, name: str, init: sources.Init, seed: int) -> LoadedModel:
     """A copy of a model of transformers whose weights are drawn as its authors initialise them."""
     made = _snapshot(held)
     whole: Any = made.outermost
@@ -604,7 +586,7 @@ def _described(model: nn.Module, tokenizer: Any, without: Collection[str] = ()) 
         settings = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
         attention = getattr(config, "_attn_implementation", None)
         # Implementations of attention with the same result up to rounding are one.
-        found.append(config_content(settings))
+        found.append(sources.config_content(settings))
         foreign += [] if attention in (None, "eager", "sdpa") else [str(attention)]
     weights = sorted((name, _tensor_content(one)) for name, one in model.state_dict().items() if name not in without)
     # Truncation and padding are set by callers.

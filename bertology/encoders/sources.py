@@ -1,7 +1,5 @@
 """Models by name, folder, hub id or in memory: checks, downloads, shapes and fingerprints. Imports no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import itertools
@@ -19,16 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from bertology._files import (
-    cache_folder,
-    canonical_json,
-    digest,
-    digest_file,
-    explained_write_errors,
-    signature,
-    sweep,
-    temporary_folder,
-)
+from bertology import _files
+from bertology._lazy import torch, transformers
 from bertology._machine import is_out_of_memory
 from bertology._machine import quiet_download as quiet_download
 from bertology._machine import quiet_loading as quiet_loading
@@ -94,7 +84,7 @@ def read_model_json(path: Path, kind: type = object) -> Any:
         raise broken(path.parent, problem, _SAVE_AGAIN)
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        canonical_json(value)
+        _files.canonical_json(value)
     except (ValueError, RecursionError) as error:
         # Not JSON, not UTF-8, a number of thousands of digits, half a surrogate pair, deep nesting.
         raise broken(path, f"not readable as JSON ({str(error)[:200]})") from None
@@ -253,12 +243,10 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:
-            from transformers import CONFIG_MAPPING
-
-            if family not in CONFIG_MAPPING:
+            if family not in transformers.CONFIG_MAPPING:
                 raise ModelError(f"{path}: model_type {family!r} is not known to transformers")
             with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-                filled = CONFIG_MAPPING[family](**config)
+                filled = transformers.CONFIG_MAPPING[family](**config)
             from_library = {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
         if (value := value or _first_of(from_library, names)) is None:
             raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
@@ -290,53 +278,51 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
         if init == "pretrained":
             return source.content
         source.fresh(init, seed)  # raises where there are no random weights
-        return digest([source.content.encode(), init.encode(), str(seed).encode(), *reversed(libraries)])
+        return _files.digest([source.content.encode(), init.encode(), str(seed).encode(), *reversed(libraries)])
     parts = [b"config", config_content(read_config(source.folder))]
     for path in (*tokenizer_files(source.folder), *code_files(source.folder)):
-        content = _file_digest(path, signature(path)).encode()
+        content = _file_digest(path, _files.signature(path)).encode()
         if path.name.endswith("_config.json"):
             value = read_model_json(path)
-            content = config_content(value) if isinstance(value, dict) else canonical_json(value)
+            content = config_content(value) if isinstance(value, dict) else _files.canonical_json(value)
         parts += [path.name.encode(), content]
     if init != "pretrained":
         parts += [init.encode(), str(seed).encode(), *libraries]
     for path in weight_files(source.folder) if init != "random" else ():
-        parts.append(_file_digest(path, signature(path)).encode())
-    return digest(parts)
+        parts.append(_file_digest(path, _files.signature(path)).encode())
+    return _files.digest(parts)
 
 
 def code_fingerprint(source: ModelSource) -> str | None:
     """Hash of the Python code that comes with a model, which runs where it is trusted; None where there is none."""
     files = () if isinstance(source, MemorySource) else code_files(source.folder)
-    return digest(part for path in files for part in (path.name.encode(), path.read_bytes())) if files else None
+    return _files.digest(part for path in files for part in (path.name.encode(), path.read_bytes())) if files else None
 
 
 def config_content(value: Mapping[str, Any]) -> bytes:
     """A configuration as canonical JSON, without its path and the library version that wrote it."""
-    return canonical_json({key: one for key, one in value.items() if key not in _NOT_CONTENT})
+    return _files.canonical_json({key: one for key, one in value.items() if key not in _NOT_CONTENT})
 
 
 @lru_cache(maxsize=256)
 def _file_digest(path: Path, signature: tuple[int, int, int]) -> str:
     """Hash of a file's bytes; read once as long as the signature stays."""
-    return digest_file(path)
+    return _files.digest_file(path)
 
 
 def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     """The configuration of a model, by its class in transformers."""
-    from transformers import CONFIG_MAPPING, AutoConfig
-
     path = source.folder / "config.json"
     raw = read_config(source.folder)
     if raw["model_type"] == "bertology_lstm":
         import_module("bertology.encoders.architectures")  # registers it
-    if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
+    if raw["model_type"] not in transformers.CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
         remedy = "pass --trust-remote-code (trust_remote_code=True), and set it in a file of settings, if you trust it"
         raise ModelError(f"model {source.name} runs Python code of its own: {remedy}")
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-        config = AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+        config = transformers.AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
         config._attn_implementation = None  # such as flash_attention_2: how it was trained, not what it computes
     return config
@@ -378,8 +364,6 @@ def drawn(kind: Any, config: Any, seed: int, dtype: Any, **options: Any) -> Any:
 
     Weights are drawn in float32 whatever the dtype, so that a seed means the same weights in each.
     """
-    import torch
-
     with quiet_loading(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = kind.from_config(config, dtype=torch.float32, **options)
@@ -407,7 +391,7 @@ def save_model(model: Any, folder: Path, *, tokenizer: Any, left_out: Collection
     another model, whose tokenizer files are copied as they are. A StoreError is raised where the folder cannot be
     written.
     """
-    with explained_write_errors(folder), quiet_loading():
+    with _files.explained_write_errors(folder), quiet_loading():
         weights = {name: value for name, value in model.state_dict().items() if name not in left_out}
         model.save_pretrained(folder, **({"state_dict": weights} if left_out else {}))
         if isinstance(tokenizer, Path):
@@ -426,11 +410,11 @@ def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
 
     ``write`` writes the folder and returns its fingerprint, or None if it is not to be kept; so does this function.
     """
-    parent = cache_folder() / MODELS
-    with explained_write_errors(parent, remedy="name another folder in BERTOLOGY_CACHE"):
+    parent = _files.cache_folder() / MODELS
+    with _files.explained_write_errors(parent, remedy="name another folder in BERTOLOGY_CACHE"):
         parent.mkdir(parents=True, exist_ok=True)
-        sweep(parent)
-        with temporary_folder(parent, title) as made:
+        _files.sweep(parent)
+        with _files.temporary_folder(parent, title) as made:
             fingerprint = write(made / title)
             if fingerprint is None:
                 return None
@@ -480,8 +464,10 @@ def _merged(folder: Path) -> Path:
         base = resolve_model(name, revision=None if Path(name).expanduser().is_dir() else revision)
     except BertologyError as error:
         raise ModelError(f"{where}: {error}") from None
-    known = digest([model_fingerprint(base).encode(), canonical_json(settings), digest_file(weights).encode()])
-    copy = cache_folder() / MODELS / known / folder.resolve().name
+    known = _files.digest(
+        [model_fingerprint(base).encode(), _files.canonical_json(settings), _files.digest_file(weights).encode()]
+    )
+    copy = _files.cache_folder() / MODELS / known / folder.resolve().name
 
     def write(out: Path) -> str:
         _merge(folder, settings, base, out)
@@ -498,8 +484,6 @@ def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path)
         raise ModelError(f"{folder}: adapters need peft: pip install 'bertology[peft]'")
     with quiet_loading():
         import peft
-        import torch
-        import transformers
     library: Any = transformers
     with quiet_loading(), one_line(f"{folder}: the adapter cannot be merged into {base.name}", remedy=AGAIN):
         adapter: Any = peft.PeftConfig.from_pretrained(str(folder))

@@ -1,7 +1,5 @@
 """Tokenizers: how they cut a text into subwords step by step, and how they cut a corpus."""
 
-from __future__ import annotations
-
 import csv
 import heapq
 import itertools

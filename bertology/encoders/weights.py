@@ -1,7 +1,5 @@
 """The weights of a model, stored or loaded, one tensor at a time, with the layer and part of each."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import zipfile
@@ -13,19 +11,11 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from bertology._lazy import transformers
 from bertology._names import by_key
+from bertology.encoders import sources
 from bertology.encoders._modules import LoadedModel, find_blocks
 from bertology.encoders.loading import check_files
-from bertology.encoders.sources import (
-    AGAIN,
-    ModelSource,
-    add_own_parts,
-    load_config,
-    model_shape,
-    one_line,
-    quiet_loading,
-    weight_files,
-)
 from bertology.errors import ModelError
 
 WeightKind = Literal["embeddings", "query", "key", "value", "query_key_value", "output", "feed_forward", "norm", "head"]
@@ -61,16 +51,17 @@ class StoredWeights:
     ModelError is raised where the model has no files, or they cannot be read.
     """
 
-    def __init__(self, source: ModelSource) -> None:
-        import transformers
-
+    def __init__(self, source: sources.ModelSource) -> None:
         check_files(source, "pretrained")
         self.name, self.source = source.title, source
-        self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
+        self.n_bytes = sum(path.stat().st_size for path in sources.weight_files(source.folder))
         """Total size of the files of weights."""
-        self._stack, shape = contextlib.ExitStack(), model_shape(source)
-        with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
-            config = load_config(source, False)
+        self._stack, shape = contextlib.ExitStack(), sources.model_shape(source)
+        with (
+            sources.quiet_loading(),
+            sources.one_line(f"{source.folder}: no model can be made of its config.json", remedy=sources.AGAIN),
+        ):
+            config = sources.load_config(source, False)
             if config.is_encoder_decoder:
                 raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
             kind: Any = getattr(transformers, (config.architectures or [""])[0], None)
@@ -78,7 +69,7 @@ class StoredWeights:
                 kind = transformers.MODEL_MAPPING[type(config)]
             with torch.device("meta"):
                 model = kind._from_config(config)
-                add_own_parts(model)
+                sources.add_own_parts(model)
         body, tied = model.base_model, frozenset(getattr(model, "all_tied_weights_keys", None) or {})
         own = {name for name, _ in body.named_parameters(remove_duplicate=False)}
         self._readers: dict[str, Callable[[], Tensor]] = {}
@@ -112,8 +103,8 @@ class StoredWeights:
         from safetensors import safe_open
 
         found: dict[str, Callable[[], Tensor]] = {}
-        for path in weight_files(self.source.folder):
-            with one_line(f"{path}: the weights cannot be read", remedy=AGAIN):
+        for path in sources.weight_files(self.source.folder):
+            with sources.one_line(f"{path}: the weights cannot be read", remedy=sources.AGAIN):
                 if path.suffix == ".safetensors":
                     opened: Any = self._stack.enter_context(safe_open(path, framework="pt"))
                     names = [one for one in opened.keys() if opened.get_slice(one).get_dtype()[:2] in _FLOATS]  # noqa: SIM118

@@ -1,7 +1,5 @@
 """The items of a task with their labels, as inputs of a model, with its predictions, and the scores of these."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -72,6 +70,11 @@ class Items:
         return len(self.table)
 
     @property
+    def fingerprint(self) -> str:
+        """Hash of texts and annotation."""
+        return self.sentences.fingerprint
+
+    @property
     def place(self) -> Integers:
         """``[item]`` number of the word or sentence."""
         return self.table["place"].to_numpy()
@@ -81,7 +84,7 @@ class Items:
         """``[item]`` what is true."""
         return list(self.table["gold"])
 
-    def without(self, is_left_out: NDArray[np.bool_], reason: str) -> Items:
+    def without(self, is_left_out: NDArray[np.bool_], reason: str) -> "Items":
         """The items without those of the mask ``[item]``, which are counted as skipped for a reason."""
         if not (n := int(is_left_out.sum())):
             return self
@@ -138,12 +141,6 @@ class TuningTask:
     def head(self) -> HeadKind:
         """The head of transformers that predicts this."""
         return "words" if self.kind == "tags" else self.kind if self.kind in ("answers", "choices") else "sentence"
-
-    @property
-    def all_notes(self) -> tuple[str, ...]:
-        """The notes, and how many items of each split were left out, and why."""
-        skipped = ((name, *one) for name, items in self.splits.items() for one in items.skipped.items())
-        return (*self.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped))
 
     @property
     def codes(self) -> dict[str, int]:
@@ -269,7 +266,7 @@ def items_of(task: str, sentences: Sentences) -> Items:
         place = examples.words
         inside = place - sentences.starts[clusters]
         ids = [f"{sentence}:{word}" for sentence, word in zip(ids, inside.tolist(), strict=True)]
-    return Items(sentences, _table(ids, clusters, gold, place), examples.skipped)
+    return Items(sentences, item_table(ids, clusters, gold, place), examples.skipped)
 
 
 def _answers(sentences: Sentences, column: str) -> Items:
@@ -284,7 +281,7 @@ def _answers(sentences: Sentences, column: str) -> Items:
     clusters = [texts.setdefault(_parts(sentences[number])[-1], len(texts)) for number, _ in found]
     ids = [sentences.id(number) or str(number) for number, _ in found]
     gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
-    table = _table(ids, clusters, gold, [number for number, _ in found])
+    table = item_table(ids, clusters, gold, [number for number, _ in found])
     return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
 
 
@@ -298,10 +295,10 @@ def _choices(sentences: Sentences, column: str) -> Items:
     if not gold:
         raise CorpusError(f"no text has choices, and the right one in column {quoted(column)}: name columns as choice=")
     ids = [sentences.id(number) or str(number) for number in gold]
-    return Items(sentences, _table(ids, [*gold], [*gold.values()], [*gold]))
+    return Items(sentences, item_table(ids, [*gold], [*gold.values()], [*gold]))
 
 
-def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
+def item_table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
     numbers = {"cluster_id": np.asarray(clusters, np.int64), "place": np.asarray(place, np.int64)}
     return pd.DataFrame({"item_id": ids, "gold": gold, **numbers})
 
@@ -333,7 +330,7 @@ class Row:
     choice."""
     offsets: NDArray[np.int64] | None = None
     """``[piece, 2]`` of questions, the place of each piece in its text."""
-    choices: tuple[Row, ...] = ()
+    choices: "tuple[Row, ...]" = ()
     """The text with each of its choices, the first of which is this row; empty where nothing is chosen from."""
 
     def __len__(self) -> int:

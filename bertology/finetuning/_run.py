@@ -1,7 +1,5 @@
 """Fine-tuning from a model and a corpus to model folders with records, cards and scores; and by a file of runs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -18,15 +16,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from bertology._files import (
-    explained_system_errors,
-    explained_write_errors,
-    given_path,
-    taken,
-    temporary_folder,
-    write_atomically,
-    write_derived,
-)
+from bertology import _files
 from bertology._folder import CARD, RecordFile, model_card, own_folder
 from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
@@ -37,23 +27,7 @@ from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_n
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, ModelError, ResultsError, SignalError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._items import (
-    Collator,
-    Inputs,
-    Items,
-    Kind,
-    TuningTask,
-    Variant,
-    collapsed,
-    encode,
-    items_of,
-    majority,
-    predictions,
-    score_rows,
-    scores,
-    tuning_task,
-    values,
-)
+from bertology.finetuning import _items
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
 from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, prune, reload
 from bertology.measures.intervals import Bootstrap, difference
@@ -71,7 +45,7 @@ class Record:
     format: int
     task: str
     task_version: int
-    kind: Kind
+    kind: _items.Kind
     labels: list[str]
     has_unanswered: bool
     model: str
@@ -115,10 +89,10 @@ class Record:
     """The learned gate of each head of each block, 0 where the head is closed for good; None where none was learned."""
 
     @property
-    def task_of_labels(self) -> TuningTask:
+    def task_of_labels(self) -> _items.TuningTask:
         """The task without items."""
         facts: dict[str, Any] = {"has_unanswered": self.has_unanswered, "positive": self.settings.positive}
-        return TuningTask(self.task, self.task_version, self.kind, {}, tuple(self.labels), **facts)
+        return _items.TuningTask(self.task, self.task_version, self.kind, {}, tuple(self.labels), **facts)
 
 
 RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
@@ -141,7 +115,7 @@ def task_of(encoder: Encoder) -> str:
 _PIPELINES = {"tags": "token-classification", "answers": "question-answering", "choices": "multiple-choice"}
 
 
-def card_of(tuned: FineTuned) -> bytes:
+def card_of(tuned: "FineTuned") -> bytes:
     """The model card of a seed: what was trained on what, how, and the scores."""
     record = tuned.record
     more = f", {record.n_zero:,} of the others held at zero" if record.n_zero else ""
@@ -174,31 +148,31 @@ class TunedModel:
     """The encoder, loaded apart from :attr:`model`."""
     model: Any
     """The model of transformers with the task's head; of a frozen encoder the head alone."""
-    inputs: Inputs
+    inputs: _items.Inputs
     """Inputs of the model, and the items that are predicted."""
-    collator: Collator
+    collator: _items.Collator
     """Makes batches of inputs."""
 
     def predictions(self) -> pd.DataFrame:
         """A row for each item: ``item_id``, ``cluster_id``, ``gold``, ``pred``, and the ``score`` of the prediction."""
         return self.predictions_under([nullcontext])[0]
 
-    def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
+    def predictions_under(self, variants: Sequence[_items.Variant]) -> list[pd.DataFrame]:
         """The table of :meth:`predictions` of each variant, a function that makes a context inside which the model is
         changed.
 
         A batch of items is read by all variants in turn before the next batch: what one pass computes can be kept for
         those that follow it.
         """
-        return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
+        return _items.predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
 
     def scores(self, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
         """The metrics of the task, the main one first, with 95 % intervals over clusters of items."""
-        return scores(predictions, self.record.task_of_labels)
+        return _items.scores(predictions, self.record.task_of_labels)
 
 
 def load_tuned(
-    folder: Path | Encoder, sentences: Sentences, *, device: str = "auto", items: Items | None = None
+    folder: Path | Encoder, sentences: Sentences, *, device: str = "auto", items: _items.Items | None = None
 ) -> TunedModel:
     """A fine-tuned model, from its folder or with its encoder, and the items of its task in some sentences, or others.
 
@@ -209,37 +183,36 @@ def load_tuned(
     record = read_record(path)
     task, settings = record.task_of_labels, record.settings
     encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
-    items = items_of(task.name, sentences) if items is None else items
+    items = _items.items_of(task.name, sentences) if items is None else items
     model = reload(path, encoder, task, settings, items).to(encoder.device)
-    inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
+    inputs = _items.encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
-    return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
+    return TunedModel(record, encoder, model, inputs, _items.Collator(task, pad_id=encoder.pad_id, states=states))
 
 
-def decisions(encoder: Encoder, sentences: Sentences) -> tuple[tuple[str, ...], list[str], int]:
+def decisions(encoder: Encoder, items: _items.Items) -> tuple[tuple[str, ...], list[str], int]:
     """The labels of a model's own head, the most probable one of each text or pair, and how many of these were cut.
 
     A ModelError is raised where it has no head for labels of such items, a SignalError for logits that are not finite.
     """
-    table = pd.DataFrame({"item_id": "", "cluster_id": 0, "gold": "", "place": range(len(sentences))})
-    items, folder, name = Items(sentences, table), encoder.source.folder, f"model {encoder.name}"
+    folder, name = encoder.source.folder, f"model {encoder.name}"
     record = read_record(folder) if RECORD.is_in(folder) else None
     if record is not None and (record.kind != "labels" or record.task.startswith("pair_") != items.are_pairs):
         raise ModelError(f"{name}: it was fine-tuned for {record.task}: give one for labels of such texts or pairs")
     config = encoder.task_model.config if encoder.task_head == "sentence" else None
     if record is not None and record.settings.layers == "none":
-        tuned = load_tuned(encoder, sentences, items=items)
+        tuned = load_tuned(encoder, items.sentences, items=items)
         labels, inputs, found = tuple(record.labels), tuned.inputs, tuned.predictions()
     elif config is None or config.num_labels < 2 or config.problem_type == "multi_label_classification":
         remedy = "give one that was fine-tuned for sentence_label or pair_label"
         raise ModelError(f"{name}: it has no head that gives a text one of several labels; {remedy}")
     else:
         labels = tuple(config.id2label[code] for code in range(config.num_labels))
-        task = TuningTask("labels", 1, "labels", {}, labels)
+        task = _items.TuningTask("labels", 1, "labels", {}, labels)
         most = min(encoder.max_pieces, (record and record.settings.max_pieces) or encoder.max_pieces)
-        inputs = encode(task, items, encoder, max_pieces=most, stride=0)
-        collator = Collator(task, pad_id=encoder.pad_id, states=None)
-        [found] = predictions(encoder.task_model, task, inputs, collator)
+        inputs = _items.encode(task, items, encoder, max_pieces=most, stride=0)
+        collator = _items.Collator(task, pad_id=encoder.pad_id, states=None)
+        [found] = _items.predictions(encoder.task_model, task, inputs, collator)
     if not found["score"].map(math.isfinite).all():
         raise SignalError(f"{name}: its logits are not finite")
     return labels, list(found["pred"]), inputs.n_cut
@@ -286,7 +259,7 @@ class FineTuned(Tables):
         return self._grid.frame.loc[:, "split":"n_items"]
 
     @property
-    def _grid(self) -> FineTunedGrid:
+    def _grid(self) -> "FineTunedGrid":
         return FineTunedGrid(self.path, {self.record.model: {self.record.task: self}})
 
     @cached_property
@@ -294,7 +267,7 @@ class FineTuned(Tables):
         """Metrics with their resamples, by split and seed; resamples of the same items are paired."""
         frames = [(record.task_of_labels, self.predictions(seed)) for seed, record in self.records.items()]
         return {
-            split: [scores(frame[frame["split"] == split], task) for task, frame in frames]
+            split: [_items.scores(frame[frame["split"] == split], task) for task, frame in frames]
             for split in self.record.scores
         }
 
@@ -339,7 +312,7 @@ class FineTuned(Tables):
         tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
         items, found = tuned.inputs.items, tuned.scores(tuned.predictions()).values()
         counts = {"n_items": len(items), "n_skipped": sum(items.skipped.values())}
-        return pd.DataFrame({"split": split, **score_rows([score]), **counts} for score in found)
+        return pd.DataFrame({"split": split, **_items.score_rows([score]), **counts} for score in found)
 
     def __repr__(self) -> str:
         return f"<FineTuned {self.record.task}: {len(self.seeds)} seeds in {self.path}>"
@@ -358,7 +331,7 @@ def _score(row: Mapping[Any, Any], names: Sequence[str]) -> Score | None:
 
 def read_finetuned(path: str | Path) -> FineTuned:
     """The fine-tuned models in a folder, as :func:`finetune` returned them; BertologyError where none is finished."""
-    folder = given_path(path)
+    folder = _files.given_path(path)
     names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
     if not names:
         raise BertologyError(f"{folder}: no fine-tuned model in it; it should hold seed-1/{RECORD.name}")
@@ -369,7 +342,7 @@ _CHECKPOINTS, _BEFORE = "checkpoints", "before"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
-def _text_counts(corpus: Corpus, task: TuningTask, encoder: Encoder, max_pieces: int | None) -> TextCounts:
+def _text_counts(corpus: Corpus, task: _items.TuningTask, encoder: Encoder, max_pieces: int | None) -> TextCounts:
     """Alignment of the texts of test, or else of dev, with subwords and with train."""
     split = "test" if "test" in task.splits else "dev"
     sentences = task.splits[split].sentences
@@ -389,7 +362,7 @@ def _text_counts(corpus: Corpus, task: TuningTask, encoder: Encoder, max_pieces:
     )
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 @explained_shortage("fine-tuning", remedy="set accumulate higher, or batch_size or max_pieces lower")
 def finetune(
     model: Any = "pocket",
@@ -456,12 +429,12 @@ def finetune(
     if threads is not None:
         torch.set_num_threads(threads)
     chosen = settings_of(recipe, settings, changes)
-    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(taken(seeds, "seeds"))
+    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(_files.taken(seeds, "seeds"))
     if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise BertologyError(f"seeds {seeds}: give how many, at least 1, or different numbers from 0")
-    folder = given_path(out)
+    folder = _files.given_path(out)
     loaded = load_corpus(corpus, columns=columns)
-    items = tuning_task(task, loaded, train=train_split, test=test_split, sentences=sentences)
+    items = _items.tuning_task(task, loaded, train=train_split, test=test_split, sentences=sentences)
     if chosen.positive is not None and chosen.positive not in items.labels:
         known = listed(items.labels)
         raise BertologyError(f"positive {quoted(chosen.positive)} is none of the labels, {known}: give one of these")
@@ -470,7 +443,7 @@ def finetune(
     source = resolve_model(model_name(model), revision=revision)
     encoder = load_encoder(source, device=device, trust_remote_code=trust_remote_code)
     inputs = {
-        name: encode(items, part, encoder, max_pieces=chosen.max_pieces, stride=chosen.stride)
+        name: _items.encode(items, part, encoder, max_pieces=chosen.max_pieces, stride=chosen.stride)
         for name, part in items.splits.items()
     }
     items = replace(items, splits={name: one.items for name, one in inputs.items()}, positive=chosen.positive)
@@ -479,7 +452,7 @@ def finetune(
     states = None
     if chosen.layers == "none":
         states = FrozenStates(encoder, layers_read(chosen.features, encoder.n_layers, name=encoder.name))
-    collator = Collator(items, pad_id=encoder.pad_id, states=states)
+    collator = _items.Collator(items, pad_id=encoder.pad_id, states=states)
     data = _Data(items, inputs, collator)
     # all that decides the weights but device, threads and versions
     identity = {
@@ -492,6 +465,7 @@ def finetune(
     is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
     if states is not None and not is_finished:  # kept for all epochs where memory allows
         states.keep([inputs["train"], inputs["dev"]], collator)
+    skipped = ((name, *one) for name, part in items.splits.items() for one in part.skipped.items())
     facts = {
         "task": items.name,
         "task_version": items.version,
@@ -504,7 +478,7 @@ def finetune(
         "corpus_fingerprint": loaded.fingerprint,
         "recipe": recipe or recipe_of(chosen.layers),
         "settings": chosen,
-        "notes": list(items.all_notes),
+        "notes": [*items.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped)],
         "n_items": {name: len(part) for name, part in items.splits.items()},
         "n_cut": {name: one.n_cut for name, one in inputs.items()},
         "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
@@ -524,20 +498,20 @@ def finetune(
                 make = partial(build, encoder, items, chosen, seed=seed, **given)
                 _train_seed(make, data, where, seed, facts, bar)
             if not (where / CARD).is_file():
-                write_atomically(where / CARD, card_of(FineTuned(folder, (seed,))))
+                _files.write_atomically(where / CARD, card_of(FineTuned(folder, (seed,))))
             # A model without its gates is another one.
             keep = chosen.keep_checkpoints == "all" and chosen.gate_penalty is None
             tidy_checkpoints(where / _CHECKPOINTS, keep=keep)
             tidy_checkpoints(where / _BEFORE, keep=False)
     tuned = FineTuned(folder, numbers)
     frame = tuned.frame.assign(model=source.title, task=items.name)
-    write_atomically(folder / "scores.parquet", frame_to_parquet(frame))
+    _files.write_atomically(folder / "scores.parquet", frame_to_parquet(frame))
     return tuned
 
 
-def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
+def _teacher_folder(name: str, task: _items.TuningTask, seed: int) -> Path:
     """The folder of a teacher, that of the seed where there are several; ModelError where it learned other labels."""
-    folder = given_path(name)
+    folder = _files.given_path(name)
     folder = folder if RECORD.is_in(folder) else folder / f"seed-{seed}"
     record = read_record(folder)
     if (record.kind, tuple(record.labels)) != (task.kind, task.labels):
@@ -551,12 +525,12 @@ def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
 class _Data:
     """A task, and the inputs of its items, that models are trained on and predict."""
 
-    task: TuningTask
-    inputs: Mapping[str, Inputs]
-    collator: Collator
+    task: _items.TuningTask
+    inputs: Mapping[str, _items.Inputs]
+    collator: _items.Collator
 
     def predicted(self, model: Any, split: str) -> pd.DataFrame:
-        return predictions(model, self.task, self.inputs[split], self.collator)[0]
+        return _items.predictions(model, self.task, self.inputs[split], self.collator)[0]
 
     def fit(self, trained: Trained, seed: int, progress: Progress, *, folder: Path) -> list[dict[str, Any]]:
         """Train a model in place, with its checkpoints in a folder; returns a record of each epoch."""
@@ -584,7 +558,7 @@ class _Data:
             folder=folder,
             device=encoder.device,
             tokenizer=encoder.tokenizer,
-            measure=lambda: values(self.predicted(model, "dev"), self.task),
+            measure=lambda: _items.values(self.predicted(model, "dev"), self.task),
         )
 
 
@@ -620,21 +594,23 @@ def _train_seed(
         n_weights=sum(weight.numel() for weight in weights + frozen),
         history=history,
         mix_weights=trained.mix_weights(),
-        scores={name: {m: plain(one) for m, one in scores(frame, task).items()} for name, frame in frames.items()},
+        scores={
+            name: {m: plain(one) for m, one in _items.scores(frame, task).items()} for name, frame in frames.items()
+        },
         device=str(encoder.device),
         threads=torch.get_num_threads(),
         versions=versions(*_VERSIONS),
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
-        majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
+        majority={name: _items.majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
         warnings=[
             f"seed {seed} predicts {label} for every item of {name}: it has learned nothing of the task"
             for name, one in frames.items()
-            if (label := collapsed(one, task.kind)) is not None
+            if (label := _items.collapsed(one, task.kind)) is not None
         ],
         **facts,
     )
-    with explained_write_errors(folder), temporary_folder(folder, "model") as made:
+    with _files.explained_write_errors(folder), _files.temporary_folder(folder, "model") as made:
         trained.save(made)
         for path in sorted(made.iterdir()):
             if path.is_dir():
@@ -674,12 +650,14 @@ class FineTunedGrid(Tables):
                 seeds, found = [one[metric] for one in tuned.bootstraps[split]], dict.fromkeys(_DIFFERENCE, math.nan)
                 if tuned is not base:
                     pairs = zip(seeds, base.bootstraps[split], strict=True)
-                    compared = score_rows([difference(a, b[metric], metric=metric) for a, b in pairs])
+                    compared = _items.score_rows([difference(a, b[metric], metric=metric) for a, b in pairs])
                     found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
                 which = {"task": task, "run": run, "split": split, "metric": metric}
                 what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
                 what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
-                rows.append({**which, **score_rows(seeds), "n_items": tuned.record.n_items[split], **found, **what})
+                rows.append(
+                    {**which, **_items.score_rows(seeds), "n_items": tuned.record.n_items[split], **found, **what}
+                )
         return pd.DataFrame(rows)
 
     def table(self, split: str | None = None) -> pd.DataFrame:
@@ -727,7 +705,7 @@ class FineTunedGrid(Tables):
         return f"<FineTunedGrid of {', '.join(self.models)} in {self.path}>"
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def finetune_grid(
     settings: str | Path | Mapping[str, Any],
     *,
@@ -765,14 +743,14 @@ def finetune_grid(
             trained, as of :func:`finetune`.
     """
     grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
-    folder = given_path(out) if out is not None else Path("runs") / grid.name
+    folder = _files.given_path(out) if out is not None else Path("runs") / grid.name
     corpora: dict[tuple[str, str | None], Corpus] = {}
     data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
         key = task.corpus, task.columns
         loaded = corpora[key] = corpora[key] if key in corpora else load_corpus(task.corpus, columns=task.columns)
         # The error of a corpus that lacks the labels, before anything is trained.
-        tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        _items.tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
         splits = task.model_dump(include={"sentences", "train_split", "test_split"})
         data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
@@ -795,5 +773,5 @@ def finetune_grid(
         "scores.csv": found.frame.to_csv(index=False, lineterminator="\n").encode(),
         "scores.md": found.to_markdown().encode(),
     }
-    write_derived(folder, files, remedy="choose another --out")
+    _files.write_derived(folder, files, remedy="choose another --out")
     return found

@@ -1,7 +1,5 @@
 """Settings of fine-tuning: published recipes, trained layers, and files of several runs and tasks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,32 +9,21 @@ from pydantic import Field, GetJsonSchemaHandler, field_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology import _settings
 from bertology._names import name_not_found
-from bertology._settings import (
-    Name,
-    Place,
-    Placed,
-    Settings,
-    Text,
-    Truth,
-    Whole,
-    changed,
-    check_trust,
-    checked,
-    file_schema,
-    merged,
-    or_a_name,
-    parse_yaml,
-    read_yaml,
-    to_yaml,
-)
+from bertology._settings import Name, Place, Placed, Settings, Text, Truth, Whole
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import meaning
 
-_LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
-_FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
+_LAYERS = r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}"
+_FEATURES = r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}"
+_FORMS = {
+    "layers": (_LAYERS, "all, none, frozen:6, top:2, lora, ia3, adapters or lstm"),
+    "features": (_FEATURES, "last, second_to_last, embeddings, sum_last_four, concat_last_four, sum_all or layer:6"),
+}
+"""Patterns of texts, and what messages tell to write."""
 
 
 class FineTuneSettings(Settings):
@@ -110,11 +97,12 @@ class FineTuneSettings(Settings):
     checkpoint_every: Annotated[Whole, Field(ge=1)] | None = None
     """Steps between checkpoints, from which a stopped run goes on; one each epoch when left out."""
 
-    @field_validator("layers")
+    @field_validator("layers", "features")
     @classmethod
-    def _layers(cls, value: str) -> str:
-        if not _LAYERS.fullmatch(value):
-            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3, adapters or lstm")
+    def _form(cls, value: str, info: Any) -> str:
+        pattern, known = _FORMS[info.field_name]
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"is {quoted(value)}; write {known}")
         return value
 
     @field_validator("sparsity", "gate_penalty")
@@ -124,14 +112,6 @@ class FineTuneSettings(Settings):
             raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
         if value is not None and info.field_name == "gate_penalty" and info.data.get("sparsity"):
             raise ValueError(f"is {value}, which goes without sparsity: give one of the two")
-        return value
-
-    @field_validator("features")
-    @classmethod
-    def _features(cls, value: str) -> str:
-        if not _FEATURES.fullmatch(value):
-            known = "last, second_to_last, embeddings, sum_last_four, concat_last_four, sum_all or layer:6"
-            raise ValueError(f"is {quoted(value)}; write {known}")
         return value
 
     @field_validator("accumulate")
@@ -162,8 +142,8 @@ def recipe_of(layers: str) -> str:
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
     """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
-    settings = with_recipe(changed(Placed(given, Place("finetune"), {}), changes), recipe)
-    return checked(FineTuneSettings, settings)
+    settings = with_recipe(_settings.changed(Placed(given, Place("finetune"), {}), changes), recipe)
+    return _settings.checked(FineTuneSettings, settings)
 
 
 def with_recipe(settings: Placed, recipe: str | None) -> Placed:
@@ -171,7 +151,7 @@ def with_recipe(settings: Placed, recipe: str | None) -> Placed:
     name = recipe if recipe is not None else recipe_of(str(settings.get("layers", "all")))
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    return merged(settings, RECIPES[name])
+    return _settings.merged(settings, RECIPES[name])
 
 
 _WHAT = "a file of fine-tunings"
@@ -207,7 +187,7 @@ class GridTask(Settings):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return or_a_name(schema, handler)
+        return _settings.or_a_name(schema, handler)
 
     @property
     def title(self) -> str:
@@ -274,7 +254,7 @@ def grid_schema() -> Mapping[str, Any]:
         schema = kind.model_json_schema()
         properties = schema.get("anyOf", [{}, schema])[1]["properties"]
         common |= {key: properties[key] for key in properties if key in _COMMON[part]}
-    return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
+    return _settings.file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
 
 
 def load_grid(
@@ -282,18 +262,18 @@ def load_grid(
 ) -> FineTuneGrid:
     """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``."""
     if isinstance(given, Mapping):
-        settings = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
+        settings = _settings.parse_yaml(_settings.to_yaml(_with_names(given)), Place("finetune_grid"))
     else:
-        settings = read_yaml(Path(given), what=_WHAT, example="name: trial", command="finetune")
-    settings = changed(settings, changes)
-    check_trust(settings, granted=trust_remote_code or isinstance(given, Mapping))
+        settings = _settings.read_yaml(Path(given), what=_WHAT, example="name: trial", command="finetune")
+    settings = _settings.changed(settings, changes)
+    _settings.check_trust(settings, granted=trust_remote_code or isinstance(given, Mapping))
     for part, keys in _COMMON.items():
         common = Placed({key: settings.pop(key) for key in keys if key in settings}, settings.place, settings.places)
         if isinstance(settings.get(part), list):
             places = [settings.place_of((part, number)) for number in range(len(settings[part]))]
             settings[part] = [_with_common(*one, common, part) for one in zip(settings[part], places, strict=True)]
 
-    return checked(FineTuneGrid, settings, more=[*_COMMON["tasks"], *_COMMON["runs"]])
+    return _settings.checked(FineTuneGrid, settings, more=[*_COMMON["tasks"], *_COMMON["runs"]])
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,7 +297,7 @@ def _with_common(one: Any, place: Place, common: Placed, part: str) -> Any:
         return one
     left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one for key in keys}
     kept = {key: value for key, value in common.items() if key not in left_out}
-    whole = merged(one, Placed(kept, common.place, {key: common.place_of((key,)) for key in kept}))
+    whole = _settings.merged(one, Placed(kept, common.place, {key: common.place_of((key,)) for key in kept}))
     if part == "tasks":
         return whole
     recipe = whole.get("recipe")

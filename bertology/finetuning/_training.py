@@ -1,7 +1,5 @@
 """The model that is trained, with its head or adapters, and its optimizer."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import shutil
@@ -179,7 +177,7 @@ class Trained:
     settings: FineTuneSettings
     teacher: Any = None
     """A model whose logits are learned."""
-    gates: HeadGates | None = None
+    gates: "HeadGates | None" = None
     """Gates on its heads that are trained with it."""
 
     def loss(self, batch: Batch) -> Tensor:
@@ -194,7 +192,7 @@ class Trained:
             found = weight * mse_loss(output["logits"][asked], wanted[asked]) + (1 - weight) * found
         return found if self.gates is None else found + (self.settings.gate_penalty or 0) * self.gates.n_open()
 
-    def gated(self) -> Trained:
+    def gated(self) -> "Trained":
         """The same model with gates on its heads, which are learned with it."""
         model, encoder = self.model, self.encoder
         gates = HeadGates(blocks_of(model, encoder.n_layers, encoder.family), encoder.family, encoder.n_heads)

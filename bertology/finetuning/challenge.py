@@ -1,11 +1,9 @@
 """Challenge sets: labelled texts or pairs, by whose groups the decisions of a model's own classifier are scored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +23,10 @@ from bertology.probing.items import target_examples
 from bertology.probing.probes import Subject
 from bertology.results.predictions import Stopwatch
 
+if TYPE_CHECKING:
+    from bertology.finetuning._items import Items
+
 Labels = NDArray[np.object_]
-
-
-@dataclass(frozen=True)
-class ChallengeItems:
-    """The items of a challenge set."""
-
-    sentences: Sentences
-    """The texts or pairs that have a label."""
-    gold: Labels
-    """``[item]`` labels."""
-    counts: GeometryCounts
-    """Counts of the items, and of texts without a label, which are left out."""
-
-    def __len__(self) -> int:
-        return len(self.gold)
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of texts, labels and groups."""
-        return self.sentences.fingerprint
-
-    def column(self, name: str) -> Labels | None:
-        """``[item]`` values of a further column of labels, None where an item has none; None without such a column."""
-        values: Labels = np.full(len(self.gold), None, dtype=object)
-        for number, (target, *_) in self.sentences.targets(name):
-            values[number] = str(target.label)
-        return values if name in self.sentences.target_layers else None
 
 
 @dataclass(frozen=True)
@@ -101,18 +75,20 @@ class ChallengeProbe(Probe):
             raise CorpusError(f"{problem}: set labels, as {{{labels[0]}: {label}}}")
         return found
 
-    def statistics(self, items: ChallengeItems, predicted: Labels) -> Iterator[LayerSums]:
+    def statistics(self, items: "Items", predicted: Labels) -> Iterator[LayerSums]:
         """Every text, or pair of texts, of the set that has a label.
 
         Yields the accuracy of ``[item]`` predicted labels, in all and by group; NameNotFoundError for lacking columns.
         """
-        columns: dict[str, Labels] = {}
+        columns, known = dict[str, Labels](), items.sentences.target_layers
         for key in ("heuristic", "subcase", "template"):
-            if (values := items.column(name := getattr(self, key))) is not None:
-                columns[key] = values
+            if (name := getattr(self, key)) in known:
+                columns[key] = np.full(len(items), None, dtype=object)  # [item] None where an item has no value
+                for number, (target, *_) in items.sentences.targets(name):
+                    columns[key][number] = str(target.label)
             elif name != key:  # the usual name, which need not be there
-                check_name("column of the set", name, items.sentences.target_layers)
-        gold, has_templates = items.gold, "template" in columns
+                check_name("column of the set", name, known)
+        gold, has_templates = np.array(items.gold, dtype=object), "template" in columns
         apart = columns["template"].astype(str) if has_templates else np.arange(len(gold))
         groups = {"": gold == gold, **{f"label {label}": gold == label for label in sorted({*gold})}}
         for key in sorted(columns.keys() - {"template"}):
@@ -137,8 +113,10 @@ class _Challenge(SumsFamily):
     def configured(self, probe: Probe, config: ReadoutConfig) -> ChallengeProbe:
         return cast(ChallengeProbe, super().configured(probe, config))
 
-    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ChallengeItems:
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> "Items":
         """All of a source that is one piece; or at most so many items of each label, drawn by their texts."""
+        from bertology.finetuning._items import Items, item_table
+
         corpus, column = load_corpus(source, columns=columns), cast(ChallengeProbe, probe).column
         if len(corpus.splits) > 1 and "splits" not in corpus.notes:
             raise CorpusError(f"task {probe.task}: {source} has splits, {listed(corpus.splits)}: give the file of one")
@@ -152,16 +130,16 @@ class _Challenge(SumsFamily):
         by_label = by_key((code, number) for number, code in labels.items())
         order = {number: digest([text.text(number).encode()]) for number in labels}
         drawn = sorted(number for some in by_label.values() for number in sorted(some, key=order.__getitem__)[:most])
-        gold = np.array([examples.values[labels[number]] for number in drawn], dtype=object)
+        gold = [examples.values[labels[number]] for number in drawn]
         skipped = {"no label": len(text) - len(labels)} if len(labels) < len(text) else {}
-        counts = GeometryCounts(len(gold), n_classes=len({*gold}), skipped=skipped)
-        return ChallengeItems(Sentences(map(text.__getitem__, drawn)), gold, counts)
+        sentences, places = Sentences(map(text.__getitem__, drawn)), range(len(drawn))
+        return Items(sentences, item_table(list(map(sentences.id, places)), places, gold, places), skipped)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        items: ChallengeItems = pair.splits.items[probe.task]
+        items: Items = pair.splits.items[probe.task]
         for config in configs:
             with named_task(probe):
-                list(self.configured(probe, config).statistics(items, items.gold))
+                list(self.configured(probe, config).statistics(items, np.array(items.gold, dtype=object)))
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The last layer, under the head; a head that is kept apart from the weights decides its numbers too."""
@@ -173,9 +151,9 @@ class _Challenge(SumsFamily):
         from bertology.finetuning._run import decisions
 
         watch, probe, encoder = Stopwatch(), self.configured(cells.probe, cells.config), job.get_encoder()
-        items: ChallengeItems = job.pair.splits.items[cells.probe.task]
+        items: Items = job.pair.splits.items[cells.probe.task]
         with named_task(probe):
-            labels, decided, n_cut = decisions(encoder, items.sentences)
+            labels, decided, n_cut = decisions(encoder, items)
             label_of = probe.label_of(labels, {*items.gold})
             predicted = np.array([label_of[label] for label in decided], dtype=object)
             found = [replace(one, layers=cells.layers) for one in probe.statistics(items, predicted)]
@@ -183,7 +161,7 @@ class _Challenge(SumsFamily):
             cells,
             job,
             found,
-            items.counts,
+            _counts(items),
             n_clusters=found[0].over.shape[1],
             provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
             params={"labels": ", ".join(f"{own} → {of_set}" for own, of_set in label_of.items()), "n_cut": n_cut},
@@ -193,10 +171,14 @@ class _Challenge(SumsFamily):
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """The most frequent label for every item, of equals the first in alphabetical order."""
         probe = self.configured(baselines.probe, baselines.config)
-        items: ChallengeItems = job.pair.splits.items[baselines.probe.task]
+        items: Items = job.pair.splits.items[baselines.probe.task]
         [(label, _)] = Counter(sorted(items.gold)).most_common(1)
         found = list(probe.statistics(items, np.full(len(items.gold), label, dtype=object)))
-        write_baseline_sums(baselines, job, lambda _: found, items.counts, found[0].over.shape[1], "numpy")
+        write_baseline_sums(baselines, job, lambda _: found, _counts(items), found[0].over.shape[1], "numpy")
+
+
+def _counts(items: "Items") -> GeometryCounts:
+    return GeometryCounts(len(items), n_classes=len({*items.gold}), skipped=dict(items.skipped))
 
 
 FAMILY = _Challenge()

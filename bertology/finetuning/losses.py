@@ -1,7 +1,5 @@
 """The task that a model has a head for, on which it is scored whatever is done to its attention heads."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -166,7 +164,13 @@ class HeadTask(GatedTask):
 
     def ask(self, encoder: Encoder, batch: TaskBatch) -> Answers:
         """See :meth:`GatedTask.ask`."""
-        output, texts = self._output(encoder, batch), torch.from_numpy(batch.texts).to(encoder.device)
+        if self._head is None:
+            output = encoder.task_output(batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
+        else:
+            states = FrozenStates(encoder, self._head.layers)
+            given = _items.Collator(self.known, pad_id=encoder.pad_id, states=states)(batch.rows)
+            output = self._head(**{name: values.to(encoder.device) for name, values in given.items()})
+        texts = torch.from_numpy(batch.texts).to(encoder.device)
         if self.known.kind == "answers":
             return self._answers(output, batch, texts)
         logits, gold = output["logits"].float(), [row.label for row in batch.rows]
@@ -181,13 +185,6 @@ class HeadTask(GatedTask):
         codes = torch.tensor(gold, device=logits.device)
         loss = -logits.log_softmax(-1).gather(1, codes[:, None])[:, 0]
         return Answers(loss, logits.detach().argmax(-1) == codes, texts)
-
-    def _output(self, encoder: Encoder, batch: TaskBatch) -> Any:
-        if self._head is None:
-            return encoder.task_output(batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
-        states = FrozenStates(encoder, self._head.layers)
-        given = _items.Collator(self.known, pad_id=encoder.pad_id, states=states)(batch.rows)
-        return self._head(**{name: values.to(encoder.device) for name, values in given.items()})
 
     def _answers(self, output: Any, batch: TaskBatch, texts: Tensor) -> Answers:
         """Losses of questions, the mean over their windows, and exact matches of the best answers in these."""

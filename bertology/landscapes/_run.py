@@ -3,8 +3,6 @@
 A point, and a direction, is one vector with all weights of a module, tied ones once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -139,6 +137,8 @@ class Loss:
     """Items that the mean is over."""
     parts: Callable[[], Iterator[Tensor]]
     """For each batch, the sum of the loss over its items, a scalar."""
+    head: HeadKind | None = None
+    """The head of the task whose loss it is; None of masked pieces."""
 
     @torch.no_grad()
     def mean(self) -> float:
@@ -171,10 +171,8 @@ def loss_of_masked(encoder: Encoder, sentences: Sentences, settings: LandscapeSe
     return Loss(module, "bits", sum(len(batch.distinct) for batch in batches), parts)
 
 
-def loss_of_task(
-    encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path
-) -> tuple[Loss, HeadKind]:
-    """The loss of a fine-tuned model with its task head, as in training but without dropout; and the kind of head."""
+def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path) -> Loss:
+    """The loss of a fine-tuned model with its task head, as in training but without dropout."""
     tuned = load_tuned(encoder, sentences)
     if tuned.record.settings.layers == "none":
         raise ModelError(f"{head}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it")
@@ -193,7 +191,7 @@ def loss_of_task(
             yield output["loss"] * n_items * (1.0 if is_number else 1 / math.log(2))
 
     unit = "squared error" if is_number else "bits"
-    return Loss(module, unit, sum(number for _, number in batches), parts), tuned.record.task_of_labels.head
+    return Loss(module, unit, sum(number for _, number in batches), parts, tuned.record.task_of_labels.head)
 
 
 class Objective:
@@ -202,13 +200,12 @@ class Objective:
     def __init__(
         self, source: ModelSource, head: Path | None, sentences: Sentences, settings: LandscapeSettings, device: str
     ) -> None:
-        self.head: HeadKind | None = None
         self.encoder = load_encoder(source if head is None else str(head), device=device)
         if head is not None:
-            self.loss, self.head = loss_of_task(self.encoder, sentences, settings, head)
-            return
-        _check_masked(self.encoder)
-        self.loss = loss_of_masked(self.encoder, sentences, settings)
+            self.loss = loss_of_task(self.encoder, sentences, settings, head)
+        else:
+            _check_masked(self.encoder)
+            self.loss = loss_of_masked(self.encoder, sentences, settings)
 
     def point(self, source: ModelSource) -> Tensor:
         """The weights of a model, with the head of the task where it does not have that head itself."""
@@ -219,7 +216,7 @@ class Objective:
         module: Any = self.loss.module
         reference: dict[str, Tensor] = dict(module.named_parameters())
         needed = reference
-        if self.head is None:
+        if self.loss.head is None:
             _check_masked(encoder)
             found = dict(encoder.model.outermost.named_parameters())
         else:
@@ -230,7 +227,7 @@ class Objective:
             config: Any = other.config
             is_alike = config.id2label == module.config.id2label
             if is_alike and (config.architectures or [""])[0] == type(module).__name__:
-                found = dict(load_tunable(encoder, head=self.head, seed=None).model.named_parameters())
+                found = dict(load_tunable(encoder, head=self.loss.head, seed=None).model.named_parameters())
         for name, value in reference.items():
             if name in found and found[name].shape != value.shape:
                 shapes = f"{list(found[name].shape)}, and {list(value.shape)} in {own}"
@@ -425,7 +422,7 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> ShownFigure:
+    def plot(self, *, title: str | None = None) -> "ShownFigure":
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
         from bertology import _figures  # imports matplotlib
 

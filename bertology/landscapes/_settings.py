@@ -1,7 +1,5 @@
 """Settings of a landscape, and the file that holds them together with the models and the text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -13,7 +13,7 @@ from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
 from bertology import BertologyError, Encoder, load_corpus
 from bertology.errors import CorpusError
-from bertology.finetuning import _run
+from bertology.finetuning import _items
 from bertology.finetuning._items import Collator, encode, output_of, tuning_task
 from bertology.pocket import load_corpus as load_pocket
 from tests.finetuning.conftest import Tune
@@ -113,17 +113,17 @@ def test_a_stopped_run_goes_on_and_what_is_not_built_is_one_line(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {"corpus": {"train": ROWS, "dev": ROWS}, "task": "choice", "epochs": 2, "batch_size": 4}
-    whole, scored = tune(**given, out=tmp_path / "whole"), _run.values
+    whole, scored = tune(**given, out=tmp_path / "whole"), _items.values
 
     def stop(*_: Any) -> Any:
         if list((tmp_path / "stopped").glob("seed-1/checkpoints/checkpoint-*")):
             raise KeyboardInterrupt
         return scored(*_)
 
-    monkeypatch.setattr(_run, "values", stop)
+    monkeypatch.setattr(_items, "values", stop)
     with pytest.raises(KeyboardInterrupt):
         tune(**given, out=tmp_path / "stopped")
-    monkeypatch.setattr(_run, "values", scored)
+    monkeypatch.setattr(_items, "values", scored)
     resumed = tune(**given, out=tmp_path / "stopped")
     one, other = (load_file(tuned.folder() / "model.safetensors") for tuned in (resumed, whole))
     assert all(torch.equal(value, other[name]) for name, value in one.items())

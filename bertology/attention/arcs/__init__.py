@@ -4,8 +4,6 @@
 answer them and a parser made of all heads. Importing this package imports no torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

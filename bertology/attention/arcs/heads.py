@@ -1,7 +1,5 @@
 """Statistics of heads that answer questions about arcs, candidates and trees; and a parser made of all heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -13,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
-from bertology.attention._kept import KeptMaps
 from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
+from bertology.attention.measured import KeptMaps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import numbers_in
@@ -67,7 +65,7 @@ class _Asked(NamedTuple):
     n_questions: Tensor  # [window, group]
 
     @classmethod
-    def of(cls, arcs: Arcs, units: Units) -> _Asked:
+    def of(cls, arcs: Arcs, units: Units) -> "_Asked":
         """The questions of some arcs in a batch."""
         arcs, places, n_groups = arcs.told_apart(units.left_out), _Places(units), len(arcs.names)
         read, by_word = np.flatnonzero(places.counts), arcs.by_word
