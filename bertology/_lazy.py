@@ -1,7 +1,5 @@
 """Packages whose names are imported when first used, so that importing a package is quick."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Callable
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     import safetensors.torch
     import scipy
     import sklearn
-    import spacy.lang.en
+    import spacy.lang
     import spacy.tokens
     import tokenizers
     import torch

@@ -156,7 +156,7 @@ def _tokenizer(language: str) -> "Callable[[str], spacy.tokens.Doc]":
             needed = _SEGMENTED.get(language) or " ".join(str(error).split())
             what = f"words of language {language!r} are found by a package that is not installed ({needed})"
             raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
-    rules, util = spacy.lang.en.English.Defaults, spacy.util
+    util, rules = spacy.util, spacy.util.get_lang_class("en").Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {
         form: parts
