@@ -1,7 +1,5 @@
 """Packages whose names are imported when first used, so that importing a package is quick."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Callable
@@ -21,6 +19,9 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name, None) or resolve_name(f"{self.__name__}.{name}")
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return import_module, (self.__name__,)
+
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,17 +30,19 @@ if TYPE_CHECKING:
     import safetensors.torch
     import scipy
     import sklearn
-    import spacy.lang.en
+    import spacy.lang
     import spacy.tokens
+    import tokenizers
     import torch
     import transformers
 else:
     pd, pa, pq = map(LazyModule, ("pandas", "pyarrow", "pyarrow.parquet"))
     safetensors, scipy, sklearn = map(LazyModule, ("safetensors", "scipy", "sklearn"))
-    spacy, torch, transformers = map(LazyModule, ("spacy", "torch", "transformers"))
+    spacy, tokenizers = map(LazyModule, ("spacy", "tokenizers"))
+    torch, transformers = map(LazyModule, ("torch", "transformers"))
 
 __all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn"]
-__all__ += ["spacy", "torch", "transformers"]
+__all__ += ["spacy", "tokenizers", "torch", "transformers"]
 
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -1,7 +1,5 @@
 """Names and numbers as text, errors for unknown names, aligned rows, values by key; registries of components."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import os
@@ -145,7 +143,7 @@ class Registered(Generic[Component]):
     stem: str  # the name without its version: `pos`
     version: int
     entry_point: EntryPoint
-    registry: Registry[Component]
+    registry: "Registry[Component]"
 
     def load(self) -> Component:
         """Import the component; an error where that is not possible, or it is not what the name promises."""

@@ -1,7 +1,5 @@
 """Self-contained HTML pages: results that have one, filled templates, policies by hash, embedded data, files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -42,7 +40,7 @@ class PageAndFigure(ABC):
         """The page as text; it makes no request."""
 
     @abstractmethod
-    def plot(self) -> ShownFigure:
+    def plot(self) -> "ShownFigure":
         """The figure."""
 
     def save(self, path: str | Path) -> Path:
@@ -136,7 +134,7 @@ def filled(template: str, **context: Any) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def _templates() -> "Environment":
     """Jinja's environment, which escapes text as :func:`html.escape` does and refuses names that have no value."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup

@@ -4,8 +4,6 @@ What a message quotes of a file or command line goes through :func:`quoted`, :fu
 stays one line of a readable length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _MOST_QUOTED = 80

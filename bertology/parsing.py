@@ -1,7 +1,5 @@
 """The tree of any sentence by a structural probe: the probe is found or fitted, the sentence read, its tree built."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -154,7 +152,7 @@ def parse(
     return read_tree(sentence, probe, vectors[0])
 
 
-def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeReading:
+def read_tree(sentence: Sentence, probe: TreeProbe, vectors: "Tensor") -> TreeReading:
     """The tree that a probe of distances predicts for a sentence, from the vectors ``[word, dim]`` of its words."""
     distances, depths, relations = probe.distances(vectors), probe.depths(vectors), probe.relations(vectors)
     if distances is None:

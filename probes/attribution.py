@@ -14,8 +14,6 @@ of importance disagree among themselves, is why the other methods stand beside. 
 new to a masked language model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -65,7 +63,7 @@ class Attribution(CausalProbe):
         return CausalItems(tuple(pairs(source, columns=columns)))
 
     def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
+        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Scores by method and layer, over frames."""
         assert items is not None

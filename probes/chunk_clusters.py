@@ -9,8 +9,6 @@ Clusters follow the largest differences of vectors. Where they are not the kinds
 these apart: see the task ``chunk``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

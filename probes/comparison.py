@@ -29,8 +29,6 @@ The reference is that of the model in an experiment (``reference:``), or of ``--
   to have the labels of that task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -14,8 +14,6 @@ what three rogue dimensions add to the mean cosine. Words are read as they are p
 paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -16,8 +16,6 @@ What is fitted is fitted to other folds of its sentences.
 Each has a baseline of spelling (``lexical``), since an encoder of one language may match names, numbers and cognates.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -13,8 +13,6 @@ A high likeness of two layers does not mean that the same can be read off them, 
 CKA follows the few directions of largest variance (Davari et al. 2023; Ding et al. 2021).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

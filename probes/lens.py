@@ -10,8 +10,6 @@ is already that of the last layer, and the share whose guess stays from this lay
 cumulated).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -59,7 +57,7 @@ class Lens(CausalProbe):
         return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
 
     def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
+        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Divergences of each layer, by sentence; items are the subwords of masked words."""
         from bertology.cloze import fit_lens

@@ -14,12 +14,10 @@ distance of a word in one sentence to the same word in another is given. The eff
 absolute positions (T5, DeBERTa, ModernBERT), that of a segment for one without segments (RoBERTa).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bertology import encoders
 from bertology.errors import BertologyError
 from bertology.geometry import GeometryProbe
 from bertology.geometry.position import encoding_effects
@@ -28,9 +26,6 @@ from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
 from bertology.probing.items import SplitVectors
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoding
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
@@ -52,16 +47,14 @@ class Position(GeometryProbe):
     reference = "Mickus et al. 2020"
 
     @property
-    def encodings(self) -> Mapping[str, Encoding]:
+    def encodings(self) -> "Mapping[str, encoders.Encoding]":
         """One for each change."""
-        from bertology.encoders import Encoding
-
         every = {
-            "shift": Encoding(shift=self.shift),
-            "shift_text": Encoding(shift=self.shift, is_opened_at_0=True),
-            "segment": Encoding(other_segment=True),
-            "after": Encoding(after=self.neutral),
-            "after_hidden": Encoding(after=self.neutral, is_hidden=True),
+            "shift": encoders.Encoding(shift=self.shift),
+            "shift_text": encoders.Encoding(shift=self.shift, is_opened_at_0=True),
+            "segment": encoders.Encoding(other_segment=True),
+            "after": encoders.Encoding(after=self.neutral),
+            "after_hidden": encoders.Encoding(after=self.neutral, is_hidden=True),
         }
         return {name: every[name] for name in self._names}
 

@@ -14,8 +14,6 @@ vector of a sentence is the mean over its words, or with the pool ``cls`` that o
 Means of products are taken in place of the papers' sums, and length is an input of every scheme.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -23,8 +23,6 @@ What to compare with: the most frequent sense or answer (``majority``), the same
 (``lexical``), layer 0, and random weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

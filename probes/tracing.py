@@ -12,8 +12,6 @@ Two warnings. Where a fact is traced to does not tell where it can be edited (Ha
 text: ``patching:facts`` exchanges subjects instead (Zhang & Nanda 2024).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,7 +61,7 @@ class Tracing(CausalProbe):
         return CausalItems(tuple(read_facts(source, columns=columns)))
 
     def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
+        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by subject; of the parts of a block from layer 1 on."""
         from bertology.causal.patching import known_facts, trace

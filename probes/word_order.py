@@ -16,8 +16,6 @@ fourth word, where most auxiliaries of relative clauses are) and for subject nou
 are never seen in training). ``word_order:attention`` asks attention heads instead.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,7 +159,7 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "confusion minus that of uniform attention", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
         """Confusion of heads and of layers."""
         from bertology.attention.arcs.heads import CandidateConfusion
 

@@ -1,7 +1,5 @@
 """Fixtures shared by all tests: real corpora and a real encoder, tiny ones made here, a cache folder of one's own."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

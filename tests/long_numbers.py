@@ -1,7 +1,5 @@
 """Numbers of more digits than Python turns into text, for files that hold such numbers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

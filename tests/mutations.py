@@ -4,8 +4,6 @@ A mutant is either accepted or refused in one line; anything else is a defect. S
 every run, so that a failure names its seed and can be repeated. ``BERTOLOGY_MUTANTS=10`` makes ten times as many.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import random

@@ -21,8 +21,6 @@ part, in the folder that ``--kept`` or ``BERTOLOGY_SAME`` names. Recording uses 
 files and what ``bertology`` itself exports, so that commits before and after modules moved can be compared.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

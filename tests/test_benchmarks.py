@@ -1,7 +1,5 @@
 """What benchmarks print beside their ratios, without which ratios of two machines cannot be compared."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

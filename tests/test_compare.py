@@ -1,7 +1,5 @@
 """Models compared with a reference in one call: what is measured, what is left out, the page, mistakes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

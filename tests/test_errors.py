@@ -1,7 +1,5 @@
 """What messages quote is cut, and stays on its line."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology._names import name_not_found

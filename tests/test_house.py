@@ -1,7 +1,5 @@
 """House rules that can be checked cheaply: who imports whom, how large the whole is, what belongs together."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,13 +1,12 @@
-from __future__ import annotations
-
 import importlib
+import pickle
 import sys
 from pathlib import Path
 
 import pytest
 
 import bertology
-from bertology._lazy import lazy_attributes
+from bertology._lazy import LazyModule, lazy_attributes
 
 ROOT = Path(bertology.__file__).parent
 PACKAGES = sorted(
@@ -53,3 +52,15 @@ def test_a_name_is_imported_when_it_is_first_used(tmp_path: Path, monkeypatch: p
     assert "lazy_example._late" not in sys.modules
     assert (module.here, module.late, module.later) == (1, 2, 3)
     assert not hasattr(module, "Counter")
+
+
+def test_a_module_is_imported_when_something_of_it_is_first_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lazy_module.py").write_text("nothing = None\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = LazyModule("lazy_module")
+    assert "lazy_module" not in sys.modules
+    assert module.nothing is None
+    assert pickle.loads(pickle.dumps(module)) is sys.modules["lazy_module"]
+    assert not hasattr(module, "other")

@@ -1,7 +1,5 @@
 """Freed memory goes back to the operating system; want of memory is one line with a remedy; sizes are readable."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

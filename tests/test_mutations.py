@@ -1,7 +1,5 @@
 """Seeded damage is repeatable, differs from what it is made of, and counts only refusals in one line."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

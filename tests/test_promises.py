@@ -1,7 +1,5 @@
 """What messages tell a person to write is there to be written: options, keywords of functions, keys of experiments."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The comparison of two recordings sees a number, a cell, a prediction or a line that moved, and no time."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

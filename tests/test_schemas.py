@@ -1,7 +1,5 @@
 """Schemas of YAML files: those of ``experiments/`` are the present ones, and take every file there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

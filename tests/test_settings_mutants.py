@@ -1,7 +1,5 @@
 """Damaged files of settings and ``--set``: taken, or refused in one line that quotes little of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

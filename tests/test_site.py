@@ -1,7 +1,5 @@
 """The site: it builds without a warning and fetches nothing, every public name has a page, its snippets run."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """What a process that has ended leaves behind: its temporary files are deleted, nothing else is; its workers end."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

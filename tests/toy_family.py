@@ -3,8 +3,6 @@
 It asks how long the vectors of words are, which no readout of ours is needed for.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FILE = '''

@@ -1,7 +1,5 @@
 """A readout of another package: one file and one entry point, which no file of the project knows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FILE = '''

@@ -1,18 +1,16 @@
 """Vectors of the words of a corpus, read from an encoder into the store."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from bertology import encoders
 from bertology._files import explained_write_errors, sweep
 from bertology._machine import Workers, give_back_freed_memory, size_in_words
 from bertology.activations import store
@@ -24,16 +22,12 @@ from bertology.encoders.encoder import WindowReader
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import ModelError, StoreError
 
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-
-
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16  # each needs memory for the activations of a batch
 
 
 def extract(
-    get_encoder: Callable[[], Encoder],
+    get_encoder: "Callable[[], encoders.Encoder]",
     sentences: Sentences,
     *,
     recipe: Recipe,
@@ -96,7 +90,7 @@ class Extraction:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: "encoders.Encoder",
         sentences: Sentences,
         *,
         recipe: Recipe,

@@ -5,8 +5,6 @@ Dataset ``str(i)`` holds ``[layer, word, dim]`` of one sentence, ``sentence_to_i
 joined with single spaces, which is the text that these tools read; sentences with the same words share a dataset.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

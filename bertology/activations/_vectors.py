@@ -1,7 +1,5 @@
 """Words of a store entry, alone or in spans, as features of a readout: chunk by chunk through the memory map."""
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence

@@ -1,14 +1,14 @@
 """The vectors of some words of a text in every layer, read from the store layer by layer or in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
+from bertology._lazy import scipy
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Integers, LayerSums, by_layer
@@ -51,7 +51,7 @@ class LayerVectors:
     @classmethod
     def stored(
         cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int], *, n_threads: int = 1
-    ) -> LayerVectors:
+    ) -> "LayerVectors":
         """The vectors of an entry of the store; words without a vector are left out of :attr:`words`."""
         from bertology.activations import WordVectors  # imports torch, which naming the statistics need not
 
@@ -68,7 +68,7 @@ class LayerVectors:
     @classmethod
     def of_arrays(
         cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None, words: NDArray[np.int64] | None = None
-    ) -> LayerVectors:
+    ) -> "LayerVectors":
         """Vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
         A ValueError is raised for another number of axes, of layers or of words.
@@ -85,13 +85,13 @@ class LayerVectors:
 
         return cls(numbers, np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
 
-    def check_same_words(self, other: LayerVectors) -> None:
+    def check_same_words(self, other: "LayerVectors") -> None:
         """Raise a CorpusError where another model's vectors are not of the same words of the same text."""
         if not np.array_equal(self.words, other.words) or (self.text and other.text and self.text != other.text):
             sizes = f"{len(self)} and {len(other)}"
             raise CorpusError(f"vectors of other words ({sizes}) cannot be compared: give those of the same words")
 
-    def beside(self, other: LayerVectors) -> LayerVectors:
+    def beside(self, other: "LayerVectors") -> "LayerVectors":
         """The layers of two models as those of one: first these, numbered from 0, then those of the other.
 
         The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors. A CorpusError is
@@ -113,7 +113,6 @@ class LayerVectors:
         return LayerVectors(layers, self.words, dim, take, order=self._order, text=self.text)
 
     def __len__(self) -> int:
-        """Number of words."""
         return len(self.words)
 
     def of(self, layer: int) -> Floats32:
@@ -130,8 +129,6 @@ class LayerVectors:
         """Results, one for each layer, of a function of each layer's number and vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
-        from threadpoolctl import threadpool_limits
-
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 
@@ -185,8 +182,6 @@ def group_sums(
     those at places ``order [item]``. With ``weights [vector, kind]`` in place of ``[vector]``, several sums of each
     group are formed together while its vectors are in the processor's cache.
     """
-    from scipy.sparse import csr_matrix
-
     order = np.arange(starts[-1]) if order is None else order
     factors = np.ones(len(order), dtype=np.float32) if weights is None else weights[order]
     n_groups, n_kinds = len(starts) - 1, factors.shape[1] if factors.ndim == 2 else 1
@@ -198,7 +193,8 @@ def group_sums(
         spread, columns = np.empty(factors.size, dtype=np.float32), np.empty(factors.size, dtype=np.int64)
         spread[places], columns[places] = factors, order[:, None]
         factors, order, starts = spread, columns, np.append(0, np.repeat(sizes, n_kinds).cumsum())
-    sums = np.asarray(csr_matrix((factors.ravel(), order, starts), shape=(n_groups * n_kinds, len(vectors))) @ vectors)
+    shape = n_groups * n_kinds, len(vectors)
+    sums = np.asarray(scipy.sparse.csr_matrix((factors.ravel(), order, starts), shape=shape) @ vectors)
     return sums if weights is None or weights.ndim == 1 else sums.reshape(n_groups, n_kinds, -1)
 
 
@@ -215,7 +211,6 @@ class Groups:
         self._starts, self._counts = np.append(0, counts.cumsum()), counts[:, None].astype(np.float32)
 
     def __len__(self) -> int:
-        """Number of groups."""
         return len(self._counts)
 
     def means(self, vectors: Floats32) -> Floats32:

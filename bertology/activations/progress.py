@@ -1,7 +1,5 @@
 """Progress of a long job, as a bar or not shown."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from threading import Lock

@@ -7,8 +7,6 @@ it exists. The manifest has a checksum of its own content. Whatever else lies in
 left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -23,9 +21,11 @@ from stat import S_ISREG
 from typing import Any, Literal
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from bertology import _files
+from bertology._lazy import pa, pq
 from bertology.encoders.batching import CLS, Encoding
 from bertology.encoders.sources import MODELS
 from bertology.errors import BertologyError
@@ -69,7 +69,7 @@ class Recipe:
         """The folder of the entry with exactly these layers."""
         return store_folder() / f"{self.key[:20]}-{_files.digest([_files.canonical_json(list(layers))])[:8]}"
 
-    def find(self, layers: Sequence[int]) -> Entry | None:
+    def find(self, layers: Sequence[int]) -> "Entry | None":
         """A complete entry with at least ``layers``, or ``None``."""
         for folder in [self.folder(layers), *sorted(store_folder().glob(f"{self.key[:20]}-*"))]:
             entry = open_entry(folder) if _NAME.fullmatch(folder.name) else None
@@ -120,8 +120,6 @@ class Entry:
     @cached_property
     def place(self) -> NDArray[np.int32]:
         """``[word, 2]`` shard and row of each word, −1 for words without vectors."""
-        import pyarrow.parquet as pq
-
         table = pq.read_table(self.folder / INDEX)
         return np.stack([table["shard"].to_numpy(), table["row"].to_numpy()], axis=1)
 
@@ -141,7 +139,7 @@ class Entry:
             damaged.append(self.folder / MANIFEST)
         return damaged
 
-    def complete(self, checksums: Sequence[str | None]) -> Entry:
+    def complete(self, checksums: Sequence[str | None]) -> "Entry":
         """Write the manifest, which makes the entry whole; a ValueError where a shard has no checksum yet."""
         if None in checksums:
             raise ValueError(f"{self.manifest.shards[checksums.index(None)][0]} is not written yet")
@@ -173,9 +171,6 @@ def open_entry(folder: Path) -> Entry | None:
 
 def write_index(folder: Path, place: NDArray[np.int32]) -> str:
     """Write the index, ``[word, 2]`` shard and row of each word, and return its checksum."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"word": np.arange(len(place)), "shard": place[:, 0], "row": place[:, 1]}), sink)
     _files.write_atomically(folder / INDEX, sink.getvalue().to_pybytes(), remedy=_REMEDY)
@@ -336,8 +331,6 @@ def prune_stored(
         dry_run: delete nothing; only find what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
     """
-    from filelock import FileLock, Timeout
-
     latest = time.time() - older_than_days * 86400
     wanted = [one for one in list_stored(models=models) if not one.is_left_alone and one.last_read <= latest]
     wanted = [one for one in wanted if one.kind == "unfinished" or not only_unfinished]

@@ -12,8 +12,6 @@ edges between heads and feed-forward parts. What is changed in the running model
 :mod:`bertology.encoders.interventions`. Importing this package imports no torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

@@ -5,8 +5,6 @@ words with and without the property; oracles tell how much of it is gone and how
 (:func:`judge`). :func:`choose_erased` erases, place by place, what decides between two words at a mask.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -152,7 +150,7 @@ def erase_and_predict(
 
 
 def _changes(
-    train: Mapping[Kind, States], labels: WordLabels, method: str
+    train: "Mapping[Kind, States]", labels: WordLabels, method: str
 ) -> tuple[dict[str, StateChange], dict[Kind, Erasure]]:
     """The erasure and its controls, by name, and the erasure itself."""
     n_values, random = len(labels.values), np.random.default_rng(SEED)
@@ -180,7 +178,7 @@ def _mean(changes: Mapping[str, Floats], control: str) -> Floats:
 
 
 def _losses(
-    found: Predictions, sentences: Sentences, layers: Layers, groups: Mapping[str, Bools]
+    found: "Predictions", sentences: Sentences, layers: Layers, groups: Mapping[str, Bools]
 ) -> Iterator[LayerSums]:
     """Losses of predictions, of masked words (names without a prefix) and of visible ones."""
     for kind, words in found.words.items():

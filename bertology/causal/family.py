@@ -3,8 +3,6 @@
 The model runs when cells are computed: nothing is stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import cast

@@ -1,7 +1,5 @@
 """Pairs of texts that differ in a few words, made of agreement items, facts and minimal pairs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -227,7 +225,7 @@ class SensitivePairs:
 
 
 def sensitive_pairs(
-    encoder: Encoder,
+    encoder: "Encoder",
     pairs: Sequence[tuple[str, str]],
     *,
     clusters: Sequence[str] | None = None,

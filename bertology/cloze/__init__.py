@@ -5,8 +5,6 @@
 fits the tuned lens. Importing this package imports no torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes

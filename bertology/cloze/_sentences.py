@@ -1,16 +1,15 @@
 """Sentences scored: pseudo-log-likelihoods, next sentences, and the surprisal of each word."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.asking import Query, Wanted, chosen_layers, read_places
@@ -27,13 +26,9 @@ from bertology.cloze.prompts import (
     too_long,
 )
 from bertology.corpora import Sentences, Texts, as_sentences
+from bertology.encoders import Encoder, open_encoder
 from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import ClozeError, ModelError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bertology.encoders import Encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +44,7 @@ class SentenceScores:
     piece_log_probs: Floats  # [layer, piece] natural logarithms
     excluded: tuple[Excluded, ...]  # sentences that cannot be read as they are, with the reason
 
-    def to_pandas(self, by: Literal["sentence", "piece"] = "sentence") -> pd.DataFrame:
+    def to_pandas(self, by: Literal["sentence", "piece"] = "sentence") -> "pd.DataFrame":
         """A line for each layer and sentence, or each of its pieces.
 
         Columns are ``sentence`` (its number), ``text``, ``layer``, of pieces ``place`` (from 1) and ``piece``,
@@ -59,8 +54,6 @@ class SentenceScores:
         Raises:
             NameNotFoundError: ``by`` is neither.
         """
-        import pandas as pd
-
         frames = []
         for layer, values, totals in zip(self.layers, self.piece_log_probs, self.totals, strict=True):
             if by == "piece":
@@ -293,7 +286,7 @@ class Surprisals(SentenceScores):
         """``[word]`` surprisal in bits."""
         return np.asarray(self.nats / np.log(2))
 
-    def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> pd.DataFrame:  # type: ignore[override]
+    def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> "pd.DataFrame":  # type: ignore[override]
         """A line for each word, piece or text.
 
         Columns are ``sentence`` (number of the text), ``text``, of words ``place`` (from 1), ``word`` and ``n_pieces``,
@@ -304,8 +297,6 @@ class Surprisals(SentenceScores):
         Raises:
             NameNotFoundError: ``by`` is none of them.
         """
-        import pandas as pd
-
         check_name("unit of surprisal", by, ("word", "piece", "text"))
         starts = {"word": self.word_starts, "piece": self.piece_starts, "text": None}[by]
         columns = self._lines(starts)
@@ -359,8 +350,6 @@ def surprisal(
         ClozeError: no text.
         NameNotFoundError: no such way to treat the first piece, no such form.
     """
-    from bertology.encoders import open_encoder
-
     check_name("way to treat the first piece", first, ("bos", "exclude"))
     sentences = as_sentences(texts)
     if not len(sentences):

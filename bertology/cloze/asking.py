@@ -1,10 +1,8 @@
 """Prompts read by a masked language model: candidates scored in many prompts, or one followed through the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -28,11 +26,9 @@ from bertology.cloze.prompts import (
     spell_pieces,
     too_long,
 )
+from bertology.encoders import Encoder
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import ClozeError, quoted
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 _INPUTS_AT_ONCE = 8192  # so many inputs are sorted by length and read together; memory does not grow beyond them
 _LOGITS_AT_ONCE = 1 << 22

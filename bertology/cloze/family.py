@@ -1,7 +1,5 @@
 """Cloze tasks: what the masked-LM head, or the next-sentence head, answers at every layer; nothing is fitted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +22,7 @@ from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
 from bertology.families import rows
-from bertology.families.contract import (
-    CellGrid,
-    Counts,
-    Family,
-    FitCells,
-    Problem,
-    Resources,
-    Scoring,
-    TaskRows,
-)
+from bertology.families.contract import CellGrid, Counts, Family, FitCells, Problem, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import own_readout
@@ -197,7 +186,7 @@ def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
     return items
 
 
-def _by_frequency(items: ClozeItems) -> Answers:
+def _by_frequency(items: ClozeItems) -> "Answers":
     """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
     ranks_of = {
         group: {answer: rank for rank, (answer, _) in enumerate(Counter(of_group).most_common(), 1)}
@@ -226,7 +215,7 @@ def _write(
     run: Path,
     cell: predictions.Cell,
     items: ClozeItems,
-    answers: Answers,
+    answers: "Answers",
     layer: int,
     provenance: Mapping[str, Any],
     facts: Mapping[str, Any],
@@ -295,7 +284,7 @@ class Answers:
     reason: list[str]  # [item] the reason why it was not scored; empty where it was
 
     @classmethod
-    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
+    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> "Answers":
         """The empty answers of items that are not scored yet."""
         score, rival = np.full((2, n_layers, len(items)), np.nan)
         rank, first = np.zeros(score.shape, dtype=np.int64), np.full(score.shape, "", dtype=object)
@@ -322,7 +311,7 @@ _Left = Sequence[tuple[int, Excluded]]
 class Asked:
     """The settings with which items are put to a model."""
 
-    encoder: Encoder
+    encoder: "Encoder"
     layers: tuple[int, ...]
     form: AnswerForm | None = None
     """Scoring of words of several subwords and of sentences; None for the default of the question."""
@@ -520,7 +509,7 @@ def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences
     return name, splits["train"]
 
 
-def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
+def _kept_lens(encoder: "Encoder", text: Sentences, job: Resources) -> "TunedLens":
     """The lens of a model, from the run's folder where another task has fitted it already."""
     from bertology.cloze.lens import fit_lens, load_lens
 

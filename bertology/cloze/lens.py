@@ -1,25 +1,22 @@
 """The tuned lens: an affine translator for each layer, by which the masked-LM head reads what the layer predicts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from bertology._files import given_path, write_atomically
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+from bertology.encoders.batching import OnLong
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import ClozeError, ModelError
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
 
 Floats = NDArray[np.float64]
 _LOGITS_AT_ONCE = 1 << 23
@@ -45,8 +42,6 @@ class TunedLens:
 
     def save(self, path: str | Path) -> Path:
         """Write it as ``.safetensors``; a :class:`ClozeError` for a name that ends otherwise."""
-        from safetensors.torch import save
-
         path = Path(path)
         if path.suffix != ".safetensors":
             raise ClozeError(f"{path}: a lens is written as .safetensors; end the name so")
@@ -57,8 +52,6 @@ class TunedLens:
 
 def load_lens(path: str | Path, encoder: Encoder) -> TunedLens:
     """A lens that :meth:`TunedLens.save` wrote; a :class:`ClozeError` for one that was fitted to another model."""
-    from safetensors import SafetensorError, safe_open
-
     path = given_path(path, error=ClozeError)
     try:
         with safe_open(path, "pt") as file:

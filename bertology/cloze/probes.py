@@ -1,14 +1,13 @@
 """Questions put to the masked-LM head, and their items."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from bertology import encoders
 from bertology._files import canonical_json, digest
 from bertology._names import by_key
 from bertology.cloze.prompts import AnswerForm
@@ -16,9 +15,6 @@ from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import ControlNote, Probe
 from bertology.probing.probes import Subject
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "statements", "changes", "next_sentence"]
 """The questions put to a text.
@@ -56,7 +52,7 @@ class ClozeItems:
     """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
 
     @classmethod
-    def of(cls, found: Iterable[ClozeItem | LeftOut], **more: Any) -> ClozeItems:
+    def of(cls, found: Iterable[ClozeItem | LeftOut], **more: Any) -> "ClozeItems":
         """The items, and those that are left out, of both in one; ``more`` are the other fields."""
         every = list(found)
         left = tuple(one for one in every if isinstance(one, LeftOut))
@@ -77,7 +73,7 @@ class ClozeItems:
             if problem := _problem(item, asks):
                 raise CorpusError(f"item {quoted(item.id)} {problem}")
 
-    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
+    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> "ClozeItems":
         """``n`` items of every group at most, drawn at random: the same ones wherever and whenever they are drawn.
 
         Items made by a grammar come in a rhythm, into which every n-th would fall. Of ``whole_clusters`` as many are
@@ -184,7 +180,7 @@ class ClozeProbe(Probe):
     def items(self, source: str) -> ClozeItems:
         """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
 
-    def regrouped(self, items: ClozeItems, encoder: Encoder) -> ClozeItems:
+    def regrouped(self, items: ClozeItems, encoder: "encoders.Encoder") -> ClozeItems:
         """The items in groups that depend on what the model itself predicts of them; by default as they are."""
         return items
 

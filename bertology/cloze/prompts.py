@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.corpora.prompts import with_masks
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
@@ -115,8 +114,6 @@ class ClozeScores:
         Columns are ``prompt`` (its number), ``text``, ``mask`` (its number in the text), ``layer``, ``candidate``,
         ``log_prob``, ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
         """
-        import pandas as pd
-
         reasons = {(one.item, one.candidate): one.reason for one in self.excluded}
         lines: list[tuple[Any, ...]] = []
         for (number, prompt), (place, layer) in itertools.product(enumerate(self.prompts), enumerate(self.layers)):

@@ -1,25 +1,21 @@
 """Questions about what differs between a model and its reference."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from numpy import float64
 from numpy.typing import NDArray
 
+from bertology import encoders
+from bertology.activations.progress import Progress
+from bertology.encoders.batching import OnLong
 from bertology.geometry.probes import WordsProbe
+from bertology.measures.sums import LayerSums
 from bertology.probing import Probe, RepresentationProbe, Splits
 from bertology.probing.items import SplitVectors
 from bertology.probing.probes import SplitName, Subject
-
-if TYPE_CHECKING:
-    from bertology.activations.progress import Progress
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
-    from bertology.measures.sums import LayerSums
 
 
 class ComparisonProbe(Probe):
@@ -107,8 +103,8 @@ class AttentionComparison(ComparisonProbe):
 class EncoderPair:
     """Two models that are open at the same time and are to be left as they are found, and what they are compared on."""
 
-    model: Encoder
-    reference: Encoder
+    model: "encoders.Encoder"
+    reference: "encoders.Encoder"
     sentences: Splits
     layers: Sequence[tuple[int, int]]
     """Every layer that is asked about with that of the reference; none where the columns of the task are ``model``."""

@@ -4,8 +4,6 @@ Statistics are sums over clusters, as those of ``geometry`` and ``heads``. :data
 readout fitted to one model predicts from the vectors of the other.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bertology import attention
 from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
@@ -28,27 +27,12 @@ from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.families.contract import (
-    CellGrid,
-    Counts,
-    FitCells,
-    Problem,
-    Resources,
-    Scoring,
-    TaskRows,
-    named_task,
-)
+from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring, TaskRows, named_task
 from bertology.families.labels import FAMILY as LABELS
 from bertology.families.model_corpus import ModelCorpus, Signal
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns, run_rows
-from bertology.families.sums import (
-    PACKAGES,
-    head_rows,
-    layers_with_heads,
-    own_readout,
-    write_sums,
-)
+from bertology.families.sums import PACKAGES, head_rows, layers_with_heads, own_readout, write_sums
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
 from bertology.geometry.family import WordsFamily, items_read
 from bertology.geometry.similarity import most_alike
@@ -56,7 +40,7 @@ from bertology.measures import Metric, compare, over_runs
 from bertology.measures.intervals import difference
 from bertology.measures.sums import HeadRatios, LayerSums, Scope
 from bertology.probing import ControlNote, GeometryCounts, Probe
-from bertology.readouts import readout_kind
+from bertology.readouts import get_readout, readout_kind
 from bertology.results import ResultRow
 from bertology.results.predictions import Kept, Stopwatch
 from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
@@ -189,14 +173,12 @@ def _measure_attention(
     probe: AttentionComparison, job: Resources, pairs: tuple[tuple[int, int], ...]
 ) -> tuple[Sequence[HeadRatios], GeometryCounts, int]:
     """Statistics of the maps of each head in the same sentences, and their mean over the heads of a layer."""
-    from bertology.attention import paired_maps
-
     text, model, reference = job.pair.splits.test, job.get_encoder(), _reference(job).get_encoder()
     scope = Scope(len(text), tuple(layer for layer, _ in pairs), model.n_heads, "word")
     clusters, n_words, n_sentences = scope.clusters(np.arange(len(text))), 0, 0
     over, under = dict[str, NDArray[np.float64]](), dict[str, NDArray[np.float64]]()
     on_long = cast(OnLong, job.pair.request.on_long)
-    for maps in paired_maps(model, reference, text, layers=pairs, on_long=on_long, progress=job.progress):
+    for maps in attention.paired_maps(model, reference, text, layers=pairs, on_long=on_long, progress=job.progress):
         cluster = int(clusters[maps.sentence])
         for name, (numerator, denominator) in probe.of_sentence(maps.model, maps.reference).items():
             shape = len(scope.layers), scope.n_heads, scope.n_clusters
@@ -277,7 +259,6 @@ class _Frozen(VectorFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-        from bertology.readouts import get_readout
         from bertology.readouts.erasure import moments, rescaled
 
         _check_widths(job.pair, cells.probe)

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import pd
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import bootstrap_ratio, compare, over_runs
@@ -21,10 +22,6 @@ from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
 from bertology.results.rows import ATTENTION, counterpart, grouped, own_init
 from bertology.results.table import layers_named, metric_title, titled, written
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Floats = NDArray[np.float64]
 _RESAMPLES = 1000  # enough for the standard error of a difference, which its interval and p-value are made of
@@ -56,8 +53,6 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
     Raises:
         ResultsError: sums of a cell are missing or damaged.
     """
-    import pandas as pd
-
     cells: dict[str, dict[tuple[str, ...], dict[int, str]]] = {}
     for name in (reference, *models):
         # The cells of a model on its own weights, by question and layer.
@@ -82,8 +77,6 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 
 def _changes(run: Path, pairs: Sequence[tuple[int, str, str]]) -> pd.DataFrame:
     """A line for each statistic of each head that the cells of a layer have in common; these are one family."""
-    import pandas as pd
-
     names: list[tuple[str, str | None, int, str]] = []
     sums: tuple[list[HeadSums], list[HeadSums]] = [], []
     for layer, *cells in pairs:
@@ -119,8 +112,6 @@ def differences(values: Any, replicates: Floats, pairs: Sequence[tuple[int, int]
     Columns are ``difference``, ``difference_low``, ``difference_high``, ``p_raw``, ``p_adj`` (Benjamini–Hochberg) and
     ``n_sentences``; arguments are those of :func:`bertology.measures.compare`.
     """
-    import pandas as pd
-
     compared = pd.DataFrame(compare(values, replicates, n_clusters=n_clusters, pairs=pairs))
     named = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
     named |= {"p_raw": "p_raw", "p_adj": "p_adj", "n_pairs": "n_sentences"}
@@ -184,8 +175,6 @@ def retained(reference: Results, model: Results) -> Retained:
     Raises:
         ResultsError: the results are not of one model each, have no task in common, or lack predictions or any floor.
     """
-    import pandas as pd
-
     names = []
     for which, results in {"the reference": reference, "the model": model}.items():
         found = {row.model for row in results.rows if row.model and row.status == "ok"}

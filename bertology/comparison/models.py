@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,24 +20,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._files import given_path
+from bertology._lazy import pd, scipy, sklearn
 from bertology._names import name_not_found
 from bertology.activations.layers import LayerVectors
 from bertology.comparison.findings import differences
 from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
-from bertology.encoders import (
-    Encoder,
-    ModelSource,
-    masked_lm_loss,
-    model_fingerprint,
-    model_name,
-    open_encoder,
-    resolve_model,
-)
+from bertology.encoders import Encoder, ModelSource, model_fingerprint, model_name, open_encoder, resolve_model
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading import blocks_of
-from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
+from bertology.encoders.masked_loss import SHARE, MaskedLoss, masked_lm_loss, words_to_mask
 from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, weight_places
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
@@ -45,10 +38,6 @@ from bertology.landscapes import placed
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.sums import Floats, LayerSums, by_layer, cluster_sums, left_out_sums, ratio_sums
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Integers = NDArray[np.int64]
 By = Literal["tensor", "layer", "kind", "layer and kind"]
@@ -131,8 +120,6 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     Raises:
         ModelError: the models have no tensor in common, or one has different shapes in the two.
     """
-    import pandas as pd
-
     with contextlib.ExitStack() as stack:
         of_a, of_b = (
             LoadedWeights(given.model, given.source.title)
@@ -205,8 +192,6 @@ class MaskedLosses:
         Raises:
             NameNotFoundError: the sentences have no such layer.
         """
-        import pandas as pd
-
         groups, n = self.groups(by), len(self.sentences)
         of_sentence = np.searchsorted(self.sentences.starts, self.losses[0].words, side="right") - 1
         of_words = [getattr(loss, name) for name in ("word_bits", "word_right") for loss in self.losses]
@@ -310,8 +295,6 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
     Raises:
         ModelError: there is no model, no repeat or no text.
     """
-    import pandas as pd
-
     if not models or repeats < 1:
         raise ModelError("speed is measured of one model or more, in one repeat or more")
     text = as_sentences(sentences)
@@ -383,8 +366,6 @@ class Restored:
         Raises:
             NameNotFoundError: the task has no such metric.
         """
-        import pandas as pd
-
         chosen = self.metrics[0] if metric is None else metric
         if chosen not in self.metrics:
             raise name_not_found("metric", chosen, self.metrics)
@@ -642,10 +623,8 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
 
 def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
     """``[1 + block, pair]`` distances of centroids and ``[1 + block]`` spreads: of all, then without each block."""
-    from scipy.sparse import csr_array
-
     n_words, n_labels, n_cells = len(vectors), drawn.n_labels, drawn.n_blocks * drawn.n_labels
-    is_in = csr_array((np.ones(n_words), (drawn.cells, np.arange(n_words))), shape=(n_cells, n_words))
+    is_in = scipy.sparse.csr_array((np.ones(n_words), (drawn.cells, np.arange(n_words))), shape=(n_cells, n_words))
     total, square, size = (
         np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part])
         for of in (vectors, np.square(vectors).sum(axis=1), np.ones(n_words))
@@ -662,13 +641,10 @@ def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
 
 def hull_distance(products: Floats, labels: Integers) -> float:
     """The distance of the convex hulls of two labels ``[word]``, from inner products ``[word, word]``."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import SVC
-
     with warnings.catch_warnings():
         # Where nothing separates the labels, the solver cannot converge, which is the answer.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(products, labels)
+        warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
+        fitted = sklearn.svm.SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(products, labels)
     if (fitted.predict(products) != labels).any():
         return 0.0
     weights, support = fitted.dual_coef_[0], fitted.support_

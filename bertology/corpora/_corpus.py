@@ -1,7 +1,5 @@
 """A corpus: named splits of annotated sentences, how splits and folds are made, and two corpora joined."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +14,7 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import (
-    Oddities,
-    corpus_name,
-    files_in,
-    language_of,
-    split_files,
-    suffix_of,
-    wrong,
-)
+from bertology.corpora._files import Oddities, corpus_name, files_in, language_of, split_files, suffix_of, wrong
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -87,7 +77,7 @@ class Corpus:
         """Hash of the content of all splits, independent of the name."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
 
-    def divided(self, *, by: str | None = None) -> Corpus:
+    def divided(self, *, by: str | None = None) -> "Corpus":
         """The same corpus, divided 8 : 1 : 1 into train, dev and test where it has one split; its notes state how.
 
         The split of a sentence is drawn by a hash of its group, or else of its text. It depends on these alone, not on
@@ -125,7 +115,7 @@ class Corpus:
         notes = {**self.notes, "splits": f"made by a hash of {by}, 8 : 1 : 1 ({counts})"}
         return replace(self, splits={split: Sentences(part) for split, part in parts.items()}, notes=notes)
 
-    def as_one(self, name: str, splits: Collection[str] = ()) -> Corpus:
+    def as_one(self, name: str, splits: Collection[str] = ()) -> "Corpus":
         """The same corpus with the sentences of some splits, or of all if none is named, as the one split ``name``."""
         chosen = [self[split] for split in self.splits if split in splits or not splits]
         whole = chosen[0] if len(chosen) == 1 else Sentences(sentence for part in chosen for sentence in part)
@@ -133,7 +123,7 @@ class Corpus:
 
     def in_folds(
         self, n_folds: int, splits: Collection[str] = SPLITS
-    ) -> tuple[Corpus, tuple[Mapping[str, NDArray[np.bool_]], ...]]:
+    ) -> "tuple[Corpus, tuple[Mapping[str, NDArray[np.bool_]], ...]]":
         """The folds of a cross-validation over the sentences of some splits, or of all if it has none of these.
 
         Each sentence is in test of one fold, which has none of its group in train and dev; where there are no groups,
@@ -173,7 +163,7 @@ class Corpus:
             folds.append({"train": ~test & ~dev, "dev": dev, "test": test})
         return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), tuple(folds)
 
-    def as_read(self, fingerprint: str, split: str) -> Corpus | None:
+    def as_read(self, fingerprint: str, split: str) -> "Corpus | None":
         """The same corpus as it was read where its fingerprint and a split are these: as it is, divided, or in folds.
 
         Returns:

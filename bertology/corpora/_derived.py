@@ -1,7 +1,5 @@
 """Corpora made of others (pairs taken apart, pseudowords, sentences joined, order against structure) or by rule."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

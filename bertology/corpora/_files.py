@@ -1,7 +1,5 @@
 """Files of corpora: their lines, the splits that their names state, and a record of irregularities in them."""
 
-from __future__ import annotations
-
 import contextlib
 import filecmp
 import gzip

@@ -1,7 +1,5 @@
 """Corpora of several languages: marks of languages and translations, parallel text, gold links of words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +40,7 @@ class Links:
     possible: Pairs = frozenset()
     """Links that are possible without being sure."""
 
-    def turned(self) -> Links:
+    def turned(self) -> "Links":
         """The same links from the second sentence to the first."""
         return Links(*(frozenset((j, i) for i, j in pairs) for pairs in (self.sure, self.possible)))
 
@@ -104,7 +102,7 @@ class ParallelText:
     """``[sentence]`` number of what it has in common with its translations, −1 for none."""
 
     @classmethod
-    def of(cls, sentences: Sentences) -> ParallelText:
+    def of(cls, sentences: Sentences) -> "ParallelText":
         """The text of a split.
 
         Raises:
@@ -310,7 +308,7 @@ class LanguageParts:
     start: LinkStart | None
 
     @classmethod
-    def of(cls, name: str | Path) -> LanguageParts | None:
+    def of(cls, name: str | Path) -> "LanguageParts | None":
         """The parts of such a name; None for another one, and where there is a path of that name."""
         text = str(name)
         prefix = next((one for one in (PARALLEL, MULTILINGUAL) if text.startswith(one)), None)

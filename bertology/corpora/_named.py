@@ -1,11 +1,10 @@
 """Corpora by name or path: what each name means, and treebanks that are downloaded and checked."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -67,8 +66,6 @@ class Treebank:
 @lru_cache
 def treebanks() -> dict[str, Treebank]:
     """The treebanks known by name."""
-    import tomllib
-
     content = Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")
     return {name: Treebank(**fields) for name, fields in tomllib.loads(content).items()}
 

@@ -1,7 +1,5 @@
 """Sentences: one with its annotation, and many in little memory, text as one string and annotation as codes."""
 
-from __future__ import annotations
-
 import copy
 import re
 from array import array
@@ -37,7 +35,7 @@ class Target:
         """All labels of the target, as a tuple."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
-    def moved(self, by: int) -> Target:
+    def moved(self, by: int) -> "Target":
         """The same target ``by`` words further on."""
         (start, end), other = self.span1, self.span2
         return Target((start + by, end + by), self.label, other and (other[0] + by, other[1] + by))
@@ -103,7 +101,7 @@ class Sentence:
         layers: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
         targets: Mapping[str, Sequence[Target]] = MappingProxyType({}),
         **fields: Any,
-    ) -> Sentence:
+    ) -> "Sentence":
         """Build the natural text from words and their spacing; layers without a value, and empty targets, are left out.
 
         Args:
@@ -298,8 +296,8 @@ class Sentences(Sequence[Sentence]):
     @overload
     def __getitem__(self, index: int) -> Sentence: ...
     @overload
-    def __getitem__(self, index: slice) -> Sentences: ...
-    def __getitem__(self, index: int | slice) -> Sentence | Sentences:
+    def __getitem__(self, index: slice) -> "Sentences": ...
+    def __getitem__(self, index: int | slice) -> "Sentence | Sentences":
         if isinstance(index, slice):
             return Sentences(map(self.__getitem__, range(*index.indices(len(self)))))
         number = range(len(self))[index]
@@ -320,7 +318,7 @@ class Sentences(Sequence[Sentence]):
             **self._rare.get(number, {}),
         )
 
-    def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
+    def with_layers(self, layers: Mapping[str, WordLayer]) -> "Sentences":
         """The same sentences with ``layers`` of all words added, or put in place of those of the same name.
 
         Raises:
@@ -346,7 +344,7 @@ class Sentences(Sequence[Sentence]):
             if some := rare.get("targets", {}).get(layer):
                 yield number, some
 
-    def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
+    def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> "Sentences":
         """The same sentences with targets that follow by rule from their annotation; the fingerprint is unchanged.
 
         Targets are given by number of sentence, and replace those of that name.

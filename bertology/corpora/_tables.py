@@ -1,7 +1,5 @@
 """Tables: which columns hold what, files of tables and data in memory, and the sentences of rows."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import csv

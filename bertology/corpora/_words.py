@@ -1,7 +1,5 @@
 """Words of raw text and the spaces between them, and spans of words: IOB tags, mentions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,18 +7,16 @@ from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import spacy
 from bertology._names import check_name
 from bertology.corpora._files import Oddities, wrong
 from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences, Target, WordLayer
 from bertology.errors import CorpusError, quoted
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
 
 Span = tuple[int, int]
 MASK = "[MASK]"
@@ -148,26 +144,19 @@ def text_words(text: str, language: str | None = None, *, where: str = "") -> li
 
 
 @lru_cache
-def _tokenizer(language: str) -> Callable[[str], Doc]:
+def _tokenizer(language: str) -> "Callable[[str], spacy.tokens.Doc]":
     """SpaCy's rules for the words of a language."""
-    import spacy
-    import spacy.lang
-    from spacy.lang.en import English
-    from spacy.tokenizer import Tokenizer
-    from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
-    from spacy.vocab import Vocab
-
     if language != "en":
         names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
         check_name("language", language, names)
         config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
         try:
-            return cast("Callable[[str], Doc]", spacy.blank(language, config=config).tokenizer)
+            return cast("Callable[[str], spacy.tokens.Doc]", spacy.blank(language, config=config).tokenizer)
         except ImportError as error:
             needed = _SEGMENTED.get(language) or " ".join(str(error).split())
             what = f"words of language {language!r} are found by a package that is not installed ({needed})"
             raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
-    rules = English.Defaults
+    util, rules = spacy.util, spacy.util.get_lang_class("en").Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {
         form: parts
@@ -175,12 +164,12 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
     }
     # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
-    tokenizer: Callable[[str], Doc] = Tokenizer(
-        Vocab(),
+    tokenizer: Callable[[str], spacy.tokens.Doc] = spacy.tokenizer.Tokenizer(
+        spacy.vocab.Vocab(),
         rules=exceptions,
-        prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
-        suffix_search=compile_suffix_regex(rules.suffixes or ()).search,
-        infix_finditer=compile_infix_regex(rules.infixes or ()).finditer,
+        prefix_search=util.compile_prefix_regex(rules.prefixes or ()).search,
+        suffix_search=util.compile_suffix_regex(rules.suffixes or ()).search,
+        infix_finditer=util.compile_infix_regex(rules.infixes or ()).finditer,
         token_match=rules.token_match,
         url_match=rules.url_match,
     )

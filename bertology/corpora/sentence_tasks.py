@@ -1,7 +1,5 @@
 """The ten probing tasks of Conneau et al. (2018) made from a treebank: sentences, some of them changed, with labels."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping

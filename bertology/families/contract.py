@@ -7,8 +7,6 @@ families (:mod:`bertology.runner`) and know none by name. Most families derive f
 :class:`bertology.families.vectors.VectorFamily`, which fits readouts to stored vectors.
 """
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import encoders
 from bertology._names import Registry, name_not_found
 from bertology.activations import Entry
 from bertology.activations.layers import LayerVectors
@@ -39,9 +38,6 @@ from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.results import ResultRow
 from bertology.results.predictions import Cell, Kept
 from bertology.results.rows import ComparisonRow
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 T = TypeVar("T")
 CellKey = tuple[str, int, int | None]
@@ -129,13 +125,13 @@ class Resources:
     pair: ModelCorpus
     device: str
     progress: Progress
-    get_encoder: Callable[[], Encoder]
+    get_encoder: "Callable[[], encoders.Encoder]"
     """Returns the model with the weights of the groups, which is loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
     """The stored vectors that the family reads, by signal and split."""
     memory: int = 0  # bytes of vectors that fits may keep between passes over them
     n_threads: int = 1  # threads that may compute layers next to each other, where results do not depend on it
-    reference: Resources | None = None
+    reference: "Resources | None" = None
     """The resources of the reference model, for families that compare with it; its ``get_encoder`` leaves the first
     model open."""
 
@@ -167,7 +163,7 @@ class TaskRows:
     comparisons: tuple[ComparisonRow, ...] = ()
 
     @classmethod
-    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> TaskRows:
+    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> "TaskRows":
         """All rows of some cells; the time of a cell is shared among its rows."""
         times, shared = Counter(map(attrgetter("cell_id"), rows)), []
         for row in rows:

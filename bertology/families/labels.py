@@ -1,7 +1,5 @@
 """Labels of words and spans: predicted from vectors by a fitted readout, or encoded with them."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math
@@ -288,7 +286,7 @@ def _erased_data(task: str, splits: Splits) -> TaskData:
     return erased
 
 
-def _erasure(cells: FitCells, job: Resources) -> Erasure:
+def _erasure(cells: FitCells, job: Resources) -> "Erasure":
     """The directions of another task in each layer, or as many random ones."""
     from bertology.activations import WordVectors
     from bertology.readouts import fit_erasure

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import encoders
 from bertology.activations import Entry, Recipe
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.corpora.prompts import with_masks
@@ -22,10 +23,6 @@ from bertology.encoders.batching import NOT_APART, SHARED
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder, Pieces
-
 
 _HELD_OUT_EVERY = 10
 _NUMBERS = re.compile(r"\d+")  # of the length of the sentence, which differs from one to the next
@@ -155,7 +152,7 @@ class Alignment:
     n_long: int = 0  # number of words in sentences longer than the model takes: read in several windows, or skipped
 
     @classmethod
-    def of_pieces(cls, pieces: Pieces) -> Alignment:
+    def of_pieces(cls, pieces: encoders.Pieces) -> Alignment:
         """The alignment of a text that was tokenised."""
         skipped = {one.word: _NUMBERS.sub("…", one.reason) for one in pieces.skipped}
         return cls(skipped, frozenset(pieces.joined.tolist()), pieces.n_unknown, pieces.n_long)
@@ -182,7 +179,7 @@ class Alignment:
         return {"n_unknown": self.n_unknown, "n_shared": len(self.shared), "n_long": self.n_long}
 
 
-def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
+def text_counts(encoder: encoders.Encoder, texts: Iterable[str]) -> dict[str, Any]:
     """The same columns of texts that are no sentences of a corpus: their words are what spaces part."""
     mask = str(encoder.tokenizer.mask_token)
     sentences = [Sentence.from_words(with_masks(text, mask).split()) for text in dict.fromkeys(texts)]
@@ -375,7 +372,7 @@ class ModelCorpus:
                 windows[name][list(left_out.keys() - {one.word for one in pieces.skipped})] = NOT_APART
         return unreadable, windows
 
-    def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
+    def _tokenized(self, splits: Sequence[str]) -> dict[str, encoders.Pieces]:
         """Splits as pieces of the model, whose weights are not loaded."""
         on_long: Literal["skip", "window"] = "skip" if self.request.on_long == "skip" else "window"
         return {name: self._reader.tokenize(self.splits.by_name[name], on_long=on_long) for name in splits}

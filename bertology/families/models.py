@@ -1,7 +1,5 @@
 """Models compared on the items that all of them were scored on, made anew from kept predictions."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Numbers of words and spans, such as lengths, frequencies or reading times: regressed on their vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores over the checkpoints of a training: intervals over sentences and pretraining seeds, and what comes first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

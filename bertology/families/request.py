@@ -5,8 +5,6 @@ experiment with one model and one corpus, whose settings may be given flat, as k
 described where it stands; the JSON Schema for editors and the help of the command line are made of these descriptions.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +33,7 @@ from bertology.corpora.prompts import names_items
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
 from bertology.measures.intervals import N_RESAMPLES
+from bertology.probing import get_probe
 
 RANDOM: Literal["random"] = "random"
 """Fresh weights: an initialisation of a model, and the control of a pretrained one."""
@@ -210,7 +209,7 @@ class ModelSettings(_Named):
     """Maximum number of subwords in a window."""
     trust_remote_code: Truth = False
     """Run Python code that comes with a model."""
-    reference: Text | ModelSettings | None = None
+    reference: "Text | ModelSettings | None" = None
     """The model that comparison tasks compare this one with: the id or name of another model of the list; else a
     model by its name, read as this one is, or by a mapping such as this one."""
 
@@ -234,7 +233,7 @@ class ModelSettings(_Named):
         return self.id or (self.name if self.init == "pretrained" else f"{self.name}-{self.init.replace('_', '-')}")
 
     @model_validator(mode="after")
-    def _checkpoints_of_what(self) -> ModelSettings:
+    def _checkpoints_of_what(self) -> "ModelSettings":
         if self.checkpoints is not None and self.step is not None:
             raise ValueError("checkpoints have their own steps: leave step out")
         if self.checkpoints is not None and self.init == "random":
@@ -285,7 +284,7 @@ class CorpusSettings(_Named):
         return self.id or self.name
 
     @model_validator(mode="after")
-    def _columns_of_what(self) -> CorpusSettings:
+    def _columns_of_what(self) -> "CorpusSettings":
         if self.test_on_columns is not None and self.test_on is None:
             raise ValueError("test_on_columns says what the columns of test_on hold, which is left out")
         if self.folds is not None and self.test_on is not None:
@@ -462,7 +461,7 @@ class Experiment(Settings):
         return settings
 
     @model_validator(mode="after")
-    def _parts_of_tasks(self) -> Experiment:
+    def _parts_of_tasks(self) -> "Experiment":
         parts: Any = {"corpora": ("corpus", self.corpora), "models": ("model", self.models)}
         for task, (kind, (what, every)) in itertools.product(self.tasks, parts.items()):
             known = {name for one in every for name in (one.id, one.name) if name}
@@ -489,8 +488,6 @@ class Experiment(Settings):
 
     def settings_of(self, task: str) -> TaskSettings | None:
         """The settings of a task, by its title or registered name."""
-        from bertology.probing import get_probe
-
         for name in (attrgetter("title"), lambda one: get_probe(one.name).task):
             for one in self.tasks:
                 if name(one) == task:
@@ -526,7 +523,7 @@ class Experiment(Settings):
             raise BertologyError(f"reference {quoted(settings.title)} has checkpoints: name one of them")
         return settings.model_copy(update={"reference": None})
 
-    def of_one(self, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]) -> ProbeRequest:
+    def of_one(self, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]) -> "ProbeRequest":
         """The part of an experiment that one model and one corpus are asked."""
         parts = {"models": (model,), "corpora": (corpus,), "tasks": tasks}
         return ProbeRequest.model_construct(**{**dict(self), **parts})

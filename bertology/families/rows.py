@@ -5,8 +5,6 @@ where predictions are kept, by :mod:`bertology.families.sums` where sums are. :f
 means over runs, and comparisons of layers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,7 +60,7 @@ class Mean:
     by_group: Mapping[tuple[str, str], Bootstrap]
 
     @classmethod
-    def of(cls, columns: Sequence[Sequence[Column]]) -> Mean | None:
+    def of(cls, columns: Sequence[Sequence[Column]]) -> "Mean | None":
         """The mean of columns by draw of weights and seed; None of a single one.
 
         Several seeds of each of several draws are averaged within the draw, which is then what is resampled.

@@ -4,8 +4,6 @@ A statistic is a ratio of two sums over clusters of items, such as sentences (:m
 keep the numerators and denominators of their layer; values, intervals and comparisons are made from these.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,16 +15,7 @@ from numpy.typing import NDArray
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
-from bertology.families.contract import (
-    CellGrid,
-    Family,
-    FitCells,
-    Problem,
-    Resources,
-    Scoring,
-    TaskRows,
-    named_task,
-)
+from bertology.families.contract import CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows, named_task
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import Column, Mean, cell_rows, records_of, scored_rows, task_columns

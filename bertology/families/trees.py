@@ -1,7 +1,5 @@
 """Trees of whole sentences: structural probes, and the trees that their distances and depths make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import scipy, torch
 from bertology.errors import FitError
 from bertology.families.contract import Counts, FitCells, FitGroup, Resources
 from bertology.families.request import ReadoutConfig
@@ -22,8 +21,6 @@ from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results.predictions import KEPT, Kept, KeptProbe, Stopwatch, read_labels, read_scores
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from bertology.readouts.structural import FittedStructural
 
 
@@ -126,7 +123,7 @@ class TreeProbe(KeptProbe):
         if wrong:
             raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
 
-    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+    def distances(self, vectors: "torch.Tensor") -> NDArray[np.float32] | None:
         """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
         from bertology.readouts.structural import squared_distances
 
@@ -134,13 +131,13 @@ class TreeProbe(KeptProbe):
             return None
         return np.asarray(squared_distances(vectors.float() @ self.tensors["distance"]).clamp_(min=0).numpy())
 
-    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+    def depths(self, vectors: "torch.Tensor") -> NDArray[np.float32] | None:
         """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
         if "depth" not in self.tensors:
             return None
         return np.asarray((vectors.float() @ self.tensors["depth"]).square().sum(-1).numpy())
 
-    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+    def relations(self, vectors: "torch.Tensor") -> tuple[str, ...] | None:
         """``[word]`` the most probable relation of each word to its head; None without a map for them."""
         if "relation" not in self.tensors:
             return None
@@ -153,8 +150,6 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     Configurations differ in nothing but their rank, and all ranks are fitted in the same passes.
     """
-    import torch
-
     from bertology.activations import SpanVectors
     from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
 
@@ -168,7 +163,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
         of_split, layers = trees[split], first.layers_read
         return SpanVectors(job.stored["words"][split], of_split.spans, layers=layers, memory=memory, read=of_split.read)
 
-    def targets(split: str, asks: Literal["distances", "depths"]) -> TreeTargets:
+    def targets(split: str, asks: Literal["distances", "depths"]) -> "TreeTargets":
         values = [_values_of(trees[split], item, asks) for item in range(len(trees[split]))]
         return TreeTargets(asks, values, weights if is_weighted and split == "train" else None)
 
@@ -191,7 +186,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     names, regression, predicted = _relations(first, trees, weights, job) if test.asks == "arcs" else ((), None, None)
     job.progress.finish()
 
-    def readings(of_rank: Mapping[str, FittedStructural]) -> Iterator[_Reading]:
+    def readings(of_rank: "Mapping[str, FittedStructural]") -> Iterator[_Reading]:
         """The distances and depths of each test sentence, by problem and layer."""
         for parts in zip(*(one.read(source("test")) for one in of_rank.values()), strict=True):
             values = {asks: value for asks, (_, value) in zip(of_rank, parts, strict=True)}
@@ -342,9 +337,7 @@ def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArr
 
     Of a row that is all alike nothing can be said, which is no correlation: 0.
     """
-    from scipy.stats import rankdata
-
-    ranks, true = (rankdata(values, axis=-1) for values in (predicted, gold))
+    ranks, true = (scipy.stats.rankdata(values, axis=-1) for values in (predicted, gold))
     ranks, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (ranks, true))
     over = (ranks * true).sum(axis=-1)
     under = np.sqrt((ranks**2).sum(axis=-1) * (true**2).sum(axis=-1))

@@ -1,7 +1,5 @@
 """Families that fit readouts to the stored vectors of items: the items of a task, their vectors, and the base class."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import activations, readouts
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
@@ -31,12 +30,11 @@ from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
-from bertology.readouts import ReadoutKind, readout_kind
+from bertology.readouts import ReadoutKind, make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, predictions
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
-    from bertology.readouts import Targets
     from bertology.readouts.erasure import Erasure
 
 
@@ -56,7 +54,7 @@ class TaskData:
     n_train_labels: int
 
     @classmethod
-    def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
+    def of(cls, probe: RepresentationProbe, splits: Splits) -> "TaskData":
         """Items of every split; a CorpusError if those of two splits differ in kind."""
         items, occurring = dict[str, Examples](), dict[str, list[str]]()
         for split in splits.by_name:
@@ -116,7 +114,7 @@ class TaskData:
         """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
         return isinstance(self.probe, SentenceProbe) and self.train.n_spans == 2
 
-    def without(self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = _NONE) -> TaskData:
+    def without(self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = _NONE) -> "TaskData":
         """The same task without the items that need some words, given by split with the reason why each is left out.
 
         Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
@@ -338,14 +336,12 @@ def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
 
 def targets_of(
     data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
-) -> Targets:
+) -> "readouts.Targets":
     """The targets of each problem for the items of a split.
 
     Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
     once, whatever the seed, unless they are ``resampled``.
     """
-    from bertology.readouts import Targets
-
     own, labels, weights, names, sources = data.targets(split), list[Any](), list[Any](), list[str](), list[int]()
     weighted = split == "train" and (fraction < 1 or (resampled and any(map(attrgetter("seed"), problems))))
     for one in problems:
@@ -354,7 +350,7 @@ def targets_of(
         names.append(f"task {data.probe.task}: {one}")
         sources.append(problems.index(Problem("none", one.seed)))
     weighed = np.stack(weights) if weighted else None
-    return Targets(np.stack(labels), data.n_train_labels, weighed, tuple(names), tuple(sources))
+    return readouts.Targets(np.stack(labels), data.n_train_labels, weighed, tuple(names), tuple(sources))
 
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
@@ -382,28 +378,26 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 
 
 def vectors_of(
-    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
+    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: "Erasure | None" = None
 ) -> Any:
     """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
-    from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import pooled
     from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
-        return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
+        return activations.WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
     entry, reads_spans = job.stored["words"][split], readout_kind(cells.readout).reads == "spans"
     if examples.are_words and not reads_spans:
-        words = WordVectors(entry, examples.words, layers=layers, memory=memory)
+        words = activations.WordVectors(entry, examples.words, layers=layers, memory=memory)
         return words if erasure is None else erased(words, erasure)
     # Where one vector is made of a span, it is what is kept.
     of_words = memory if reads_spans else 0
-    spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
+    spans: Any = activations.SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
     if erasure is not None:
         spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
     pool = cast(Any, pooling)
-    return spans if reads_spans else pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
+    return spans if reads_spans else readouts.pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
 
 
 @dataclass
@@ -551,8 +545,6 @@ class VectorFamily(Family):
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that readouts have such settings."""
-        from bertology.readouts import make_readout
-
         for config in configs:
             make_readout(str(config.readout), **config.settings)
 

@@ -9,8 +9,6 @@ segment does to a vector in ``position.py``; how much of a sentence's vector is 
 occurrences of a word, and shows them on a page.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
@@ -19,13 +17,7 @@ if TYPE_CHECKING:
     from bertology.activations.layers import LayerVectors
     from bertology.geometry.neighbours import Neighbours
     from bertology.geometry.probes import GeometryProbe
-    from bertology.geometry.similarity import (
-        compare_layers,
-        layer_similarity,
-        likeness,
-        linear_cka,
-        model_similarity,
-    )
+    from bertology.geometry.similarity import compare_layers, layer_similarity, likeness, linear_cka, model_similarity
 
 
 __getattr__, __dir__ = lazy_attributes(__name__)

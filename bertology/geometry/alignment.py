@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from bertology import activations, encoders
+from bertology._lazy import pd, scipy
 from bertology._names import aligned, check_name, folder_name, layer_label, layer_number, place_of_layer
 from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
@@ -32,10 +34,7 @@ from bertology.measures.sums import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology._figures import ShownFigure
-    from bertology.encoders import Encoder
 
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
@@ -78,10 +77,8 @@ def _itermax(similar: Floats) -> Bools:
 
 
 def _match(similar: Floats) -> Bools:
-    from scipy.optimize import linear_sum_assignment
-
     linked = np.zeros(similar.shape, dtype=bool)
-    linked[linear_sum_assignment(similar, maximize=True)] = True
+    linked[scipy.optimize.linear_sum_assignment(similar, maximize=True)] = True
     return linked
 
 
@@ -216,8 +213,6 @@ class TranslatedWords:
     @classmethod
     def of(cls, text: ParallelText, source: str, target: str, types: Integers) -> TranslatedWords | None:
         """Words with exactly one link, a sure one, to a word that has no other; None if no links are annotated."""
-        import pandas as pd
-
         starts, rows = text.sentences.starts, []
         some = zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True)
         known = [(pair, links) for pair, links in some if links is not None]
@@ -390,20 +385,17 @@ class AlignedTexts(PageAndFigure):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each link of each layer: ``layer``, ``first``, ``second``, their words, and ``similarity``."""
-        import pandas as pd
-
         first, second = self.first.words, self.second.words
         rows = [(layer, i, j, first[i], second[j], one) for layer in self.layers for i, j, one in self.links(layer)]
         return pd.DataFrame(rows, columns=["layer", "first", "second", "first_word", "second_word", "similarity"])
 
     def plot(self, layer: int | None = None) -> ShownFigure:
         """Draw the words of the first text by those of the second; linked words are shaded by their similarity."""
-        from bertology.encoders import LabelledArray
         from bertology.results.figures import plot_head
 
         place = self._place(layer)
         shades = np.where(self.linked[place], self.similarity[place], np.nan).astype(np.float32)
-        words = LabelledArray(shades, {"from": self.first.words, "to": self.second.words}, {})
+        words = encoders.LabelledArray(shades, {"from": self.first.words, "to": self.second.words}, {})
         return plot_head(words, title=self._about(layer), label="similarity of linked words")
 
     def to_html(self) -> str:
@@ -449,7 +441,7 @@ class AlignedTexts(PageAndFigure):
 
 
 def aligned_texts(
-    encoder: Encoder,
+    encoder: encoders.Encoder,
     firsts: Sequence[Sentence],
     seconds: Sequence[Sentence],
     *,
@@ -469,8 +461,6 @@ def aligned_texts(
         CorpusError: there are not as many translations as texts.
         FitError: there is no such method, or the distortion is not from 0 to 1.
     """
-    from bertology.activations import read_words
-
     if len(firsts) != len(seconds):
         raise CorpusError(f"{len(firsts)} texts and {len(seconds)} translations: give one translation of each text")
     check_name("method of alignment", method, METHODS)
@@ -484,7 +474,7 @@ def aligned_texts(
     for start in range(0, len(firsts), _PAIRS):
         pairs = list(zip(firsts[start : start + _PAIRS], seconds[start : start + _PAIRS], strict=True))
         texts = Sentences(one for pair in pairs for one in pair)
-        vectors = read_words(encoder, texts, layers=layers, pooling=pooling).numpy()
+        vectors = activations.read_words(encoder, texts, layers=layers, pooling=pooling).numpy()
         of_text = [vectors[:, texts.starts[number] : texts.starts[number + 1]] for number in range(len(texts))]
         for pair, own, other in zip(pairs, of_text[::2], of_text[1::2], strict=True):
             similar = [word_similarity(a, b, distortion=distortion) for a, b in zip(own, other, strict=True)]

@@ -1,7 +1,5 @@
 """Statistics of stored vectors by layer, to which nothing is fitted (``bertology.geometry`` computes them)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ their vectors, :func:`transfer` about readouts fitted to the words of one langua
 in ``alignment.py``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import scipy, torch
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError
@@ -80,7 +79,7 @@ class LanguageItems:
     bounds: Integers  # [item + 1] the place of the first vector of each sentence, and the number of vectors
 
     @classmethod
-    def of(cls, text: ParallelText, of_vector: Integers) -> LanguageItems:
+    def of(cls, text: ParallelText, of_vector: Integers) -> "LanguageItems":
         """The sentences of a text that have vectors, by ``[vector]`` the sentence of each, ascending."""
         numbers, starts = np.unique(of_vector, return_index=True)
         language = text.language[numbers]
@@ -143,8 +142,6 @@ def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> 
 
     Means and erasure are fitted to those that are known, or to all.
     """
-    import torch  # imports a lot, which naming the statistics need not
-
     from bertology.readouts import ArrayFeatures, fit_erasure
 
     known = np.ones(len(means), dtype=bool) if known is None else known
@@ -222,17 +219,15 @@ def language_centroids(
     names, codes = np.unique([genera.get(name, name) for name in items.names], return_inverse=True)
 
     def clustered(means: Floats32) -> Iterator[LayerSums]:
-        from scipy.cluster.hierarchy import cophenet, fcluster, linkage
-        from scipy.spatial.distance import pdist
-
-        trees = [linkage(pdist(one), "average") for one in _centroids(means, items, blocks)]
-        heights = np.array([cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
+        hierarchy, pdist = scipy.cluster.hierarchy, scipy.spatial.distance.pdist
+        trees = [hierarchy.linkage(pdist(one), "average") for one in _centroids(means, items, blocks)]
+        heights = np.array([hierarchy.cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
         for group, of_pair in zip(groups, heights.T, strict=True):
             yield left_out_sums("merged_at", of_pair, "blocks", group=group)
         if 1 < len(names) < len(codes):
             agreement = []
             for tree in trees:
-                clusters = fcluster(tree, len(names), "maxclust")
+                clusters = hierarchy.fcluster(tree, len(names), "maxclust")
                 table = np.zeros((len(names), int(clusters.max())))
                 np.add.at(table, (codes, clusters - 1), 1)
                 agreement.append(v_measure(table))

@@ -6,8 +6,6 @@ word lie together by sense, which shows in what an occurrence has around it. :cl
 turned so that it lies as the one before.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -25,6 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bertology._lazy import scipy
 from bertology._names import check_name, folder_name, place_of_layer
 from bertology._page import framed, full_page, write_page
 from bertology.activations.layers import Floats32, LayerVectors, unit_vectors
@@ -298,7 +297,7 @@ class Neighbours:
 
     def map(
         self, *, points: int | None = None, others: bool = True, projection: Projection = "pca", seed: int = 0
-    ) -> OccurrenceMap:
+    ) -> "OccurrenceMap":
         """The page of the word, its neighbours, all occurrences of its form and a sample of other words.
 
         Occurrences of the form are laid out by themselves as well, where its senses may part: the two principal
@@ -559,11 +558,9 @@ def planes(
 
 def _principal_plane(vectors: Floats32) -> tuple[Floats, float]:
     """``[point, 2]`` places on the two principal components, and the share of the variance that they hold."""
-    from scipy.linalg import eigh
-
     centred, dim = vectors - vectors.mean(axis=0), vectors.shape[1]
     products = (centred.T @ centred).astype(np.float64)
-    values, axes = eigh(products, subset_by_index=[dim - 2, dim - 1])
+    values, axes = scipy.linalg.eigh(products, subset_by_index=[dim - 2, dim - 1])
     axes, total = axes[:, ::-1], float(np.trace(products))
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
     return centred @ axes, float(np.clip(values, 0, None).sum()) / total if total > 0 else 1.0

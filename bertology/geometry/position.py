@@ -1,7 +1,5 @@
 """Effects of another encoding of the same sentences on the vectors of their words (Mickus et al. 2020)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 

@@ -1,19 +1,15 @@
 """Questions about the vectors of a text themselves."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from bertology.encoders.batching import Encoding
+from bertology.measures.sums import LayerSums
 from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
 from bertology.probing.items import Integers, SplitVectors, SplitWords, sampled_words
 from bertology.probing.probes import SplitName, Subject
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoding
-    from bertology.measures.sums import LayerSums
 
 
 @dataclass(frozen=True)

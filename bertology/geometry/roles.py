@@ -7,26 +7,22 @@ vectors of sentences, from a Gram matrix of products that all layers share. :fun
 roles and map instead, as the paper does.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import scipy, torch
 from bertology._names import by_key
 from bertology.activations.layers import Floats32, Groups, LayerVectors, span_means
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Floats, Integers, LayerSums, ratio_sums
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Paths = Sequence[Sequence[str]]  # [sentence][word] paths from the root of a tree
 BAG = "bag"  # the scheme in which all words have one role: a bag of words
@@ -278,15 +274,13 @@ def _role_gram(items: RoleItems, scheme: str) -> Floats32:
     A sentence is the mean over its words of filler ⊗ role, with a dimension for each role: not the sum, as in the
     paper, since layer normalisation lets no vector grow with the length of a sentence.
     """
-    from scipy.sparse import csr_array
-
     n_sentences, n_train = len(items.lengths), items.sizes["train"]
     gram = np.zeros((n_sentences, n_train), dtype=np.float32)
     shares, roles = (1.0 / items.lengths[items.sentences]).astype(np.float32), items.roles_of(scheme)
     for role in np.unique(roles):
         words = np.flatnonzero(roles == role)
         places = items.sentences[words], items.fillers[words]
-        counts = csr_array((shares[words], places), shape=(n_sentences, items.n_fillers))
+        counts = scipy.sparse.csr_array((shares[words], places), shape=(n_sentences, items.n_fillers))
         rows = np.flatnonzero(np.diff(counts.indptr))
         n_known = int(np.searchsorted(rows, n_train))
         if items.embeddings is None:
@@ -397,8 +391,6 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
     rate of 0.001, at most 100 passes, of which each layer keeps the one best on dev. The bag of words is no part of the
     other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
     """
-    import torch
-
     n_train, n_dev = items.sizes["train"], items.sizes["dev"]
     scale = np.sqrt((targets[:, :n_train] ** 2).mean(axis=(1, 2), keepdims=True))
     wanted = torch.from_numpy(np.asarray(targets / scale, dtype=np.float32))
@@ -427,10 +419,8 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
 
 def _network(
     items: RoleItems, scheme: str, n_layers: int, dim: int, seed: int
-) -> tuple[list[Tensor], Callable[[Integers], Tensor]]:
+) -> "tuple[list[torch.Tensor], Callable[[Integers], torch.Tensor]]":
     """Fillers, roles and a linear map of every layer, side by side, and what predicts the vectors of sentences."""
-    import torch
-
     random, roles = torch.Generator().manual_seed(seed), items.roles_of(scheme)
     n_roles = 1 if scheme == BAG else int(roles.max()) + 1
     starts = np.append(0, items.lengths.cumsum())
@@ -443,7 +433,7 @@ def _network(
         length = np.sqrt((items.embeddings**2).sum(axis=1).mean())
         vectors = torch.from_numpy(np.asarray(items.embeddings / length, dtype=np.float32))
 
-    def started(*shape: int, deviation: float) -> Tensor:
+    def started(*shape: int, deviation: float) -> "torch.Tensor":
         # All layers begin alike: what differs between them is what they hold.
         drawn = torch.randn(*shape, generator=random) * deviation
         return drawn[None].repeat(n_layers, *(1 for _ in shape)).requires_grad_()
@@ -452,7 +442,7 @@ def _network(
     of_roles, to_sentence = started(n_roles, _DIMS, deviation=1.0), started(_DIMS**2, dim, deviation=1 / _DIMS)
     bias = started(1, dim, deviation=0.0)
 
-    def predict(chosen: Integers) -> Tensor:
+    def predict(chosen: Integers) -> "torch.Tensor":
         """``[layer, sentence, dim]`` for numbers ``[sentence]`` of sentences."""
         lengths = starts[chosen + 1] - starts[chosen]
         words = torch.from_numpy(np.concatenate([np.arange(*starts[one : one + 2]) for one in chosen]))

@@ -1,7 +1,5 @@
 """Whether vectors tell the senses of a word apart, and kinds of spans such as chunks: neighbours, clusters, pairs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import sklearn
 from bertology._names import by_key
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
@@ -53,11 +52,11 @@ class SpanItems:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, chosen: Any) -> SpanItems:
+    def take(self, chosen: Any) -> "SpanItems":
         """Some of the items."""
         return SpanItems(*(None if one is None else one[chosen] for one in vars(self).values()))
 
-    def readable(self, words: Integers) -> SpanItems:
+    def readable(self, words: Integers) -> "SpanItems":
         """The items all of whose words are among ``words``, ascending."""
         is_whole = np.diff(np.searchsorted(words, self.spans)) == np.diff(self.spans)
         return self.take(is_whole.all(axis=(1, 2)))
@@ -82,8 +81,6 @@ def context_vectors(items: Mapping[str, SpanItems], sentences: Mapping[str, Sent
 
     Frequencies are those of train; case is folded.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     contexts = {}
     for split, some in items.items():
         both = zip(some.bounds.reshape(-1, 2).tolist(), some.spans.reshape(-1, 2).tolist(), strict=True)
@@ -91,7 +88,7 @@ def context_vectors(items: Mapping[str, SpanItems], sentences: Mapping[str, Sent
             [sentences[split].word(word).casefold() for word in (*range(start, first), *range(last, end))]
             for (start, end), (first, last) in both
         ]
-    weights = TfidfVectorizer(analyzer=list)
+    weights = sklearn.feature_extraction.text.TfidfVectorizer(analyzer=list)
     weights.fit([*contexts["train"], ["a"]])  # of which there is one word at least
     return {split: weights.transform(of_split).astype(np.float32) for split, of_split in contexts.items()}
 
@@ -345,17 +342,15 @@ def sense_clusters(vectors: LayerVectors, items: SpanItems, names: Sequence[str]
 
 def _clustered(unit: Floats32, senses: Integers) -> dict[str, tuple[float, Floats]]:
     """The scores of one word in one layer, each with its derivatives by the weights of items."""
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import silhouette_samples
-
     n_different = len(np.unique(unit, axis=0))
 
     def fitted(number: int) -> Integers:
-        return np.asarray(KMeans(min(number, n_different), n_init=10, random_state=0).fit_predict(unit))
+        return np.asarray(sklearn.cluster.KMeans(min(number, n_different), n_init=10, random_state=0).fit_predict(unit))
 
     def silhouettes(labels: Integers) -> Floats:
         n_labels = len(np.unique(labels))
-        return np.asarray(silhouette_samples(unit, labels)) if 1 < n_labels < len(unit) else np.zeros(len(unit))
+        is_defined = 1 < n_labels < len(unit)
+        return np.asarray(sklearn.metrics.silhouette_samples(unit, labels)) if is_defined else np.zeros(len(unit))
 
     labels = fitted(senses.max() + 1)
     tried = [fitted(number) for number in range(2, min(_MOST_CLUSTERS, n_different - 1) + 1)] or [labels]
@@ -376,8 +371,6 @@ def span_clusters(vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanI
     k-means with as many clusters as labels is fitted to the items of train; those of the test belong to the nearest
     centre. V-measure is what the paper calls normalised mutual information. Intervals hold the clusters fixed.
     """
-    from sklearn.cluster import KMeans
-
     train, test = items["train"], items["test"]
     _, clusters = np.unique(test.clusters, return_inverse=True)
 
@@ -386,7 +379,7 @@ def span_clusters(vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanI
         for split, some in (("train", train), ("test", test)):
             first, last = some.means(vectors[split].of(layer), vectors[split].words).swapaxes(0, 1)
             of_split[split] = np.concatenate([first, last, first * last, first - last], axis=1)
-        means = KMeans(len(np.unique(train.labels)), n_init=10, random_state=0).fit(of_split["train"])
+        means = sklearn.cluster.KMeans(len(np.unique(train.labels)), n_init=10, random_state=0).fit(of_split["train"])
         for name, found in agreement(test.labels, means.predict(of_split["test"])).items():
             yield item_jackknife(name, found, clusters)
 

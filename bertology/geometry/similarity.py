@@ -5,8 +5,6 @@ sample of words, with what blocks of sentences contribute. The layers of two mod
 (:meth:`LayerVectors.beside`): pairs are places of layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import pd, scipy
 from bertology._names import check_name
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
@@ -35,8 +34,6 @@ from bertology.measures.sums import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bertology._figures import ShownFigure
 
 Pair = tuple[int, int]
@@ -177,11 +174,9 @@ def cosines_of(vectors: NDArray[np.floating]) -> Floats:
 
 def _ranked(cosines: Floats) -> Floats:
     """``[word, word]`` ranks of the cosines of pairs; equal ones have their mean. The diagonal is 0."""
-    from scipy.stats import rankdata
-
     above = np.triu_indices(len(cosines), 1)
     ranks = np.zeros_like(cosines)
-    ranks[above] = rankdata(cosines[above])
+    ranks[above] = scipy.stats.rankdata(cosines[above])
     return np.asarray(ranks + ranks.T)
 
 
@@ -560,15 +555,13 @@ class LayerMatrix:
     null: Floats  # [layer a, layer b] the same with the words of b in random order
     n_words: int  # number of words that were compared
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A data frame: a row for each pair of layers."""
-        import pandas as pd
-
         pairs = pd.MultiIndex.from_product([self.layers_a, self.layers_b], names=["layer_a", "layer_b"])
         columns = {"value": self.values, "ci_low": self.ci_low, "ci_high": self.ci_high, "null": self.null}
         return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=pairs).reset_index()
 
-    def plot(self, *, title: str | None = None) -> ShownFigure:
+    def plot(self, *, title: str | None = None) -> "ShownFigure":
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
         from bertology.encoders import LabelledArray
         from bertology.results.figures import plot_head
@@ -593,8 +586,6 @@ def compare_layers(
         CorpusError: other words, or words of fewer than three sentences.
         FitError: words are too few for the measure.
     """
-    from scipy.special import stdtrit
-
     chosen, (both, pairs) = find_measure(measure), _beside(vectors_a, vectors_b)
     if len(both) != len(sentences):
         raise CorpusError(f"{len(sentences)} sentences of {len(both)} words: give the sentence of each word")
@@ -607,7 +598,7 @@ def compare_layers(
     values, without = every[..., 0], every[..., 1:]
     n_blocks = without.shape[2]
     spread = ((without - without.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
-    reach = stdtrit(n_blocks - 1, 0.975) * np.sqrt(spread * (n_blocks - 1) / n_blocks)
+    reach = scipy.special.stdtrit(n_blocks - 1, 0.975) * np.sqrt(spread * (n_blocks - 1) / n_blocks)
     null = null_likeness(chosen, both, pairs).reshape(shape)
     return LayerMatrix(measure, vectors_a.layers, vectors_b.layers, values, values - reach, values + reach, null, n)
 

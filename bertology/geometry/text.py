@@ -5,8 +5,6 @@ unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever 
 words.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from bertology._lazy import scipy, sklearn
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import (
@@ -112,7 +111,7 @@ class WordSample:
     @classmethod
     def of(
         cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
-    ) -> tuple[WordSample, Integers]:
+    ) -> "tuple[WordSample, Integers]":
         """The types that occur in ``least`` sentences, with the first occurrence in each; and ``[type]`` their numbers.
 
         Types ``[word]`` are −1 for words that are left out; sentences ``[word]`` ascend. Of a type that has more than
@@ -366,8 +365,6 @@ class _View:
 
 def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
     """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
-    from scipy.sparse import csr_matrix
-
     types, starts, order = part
     lengths = np.stack([view.lengths for view in views.values()], axis=1)
     weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -378,7 +375,8 @@ def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) ->
         sums = view.apply(every[:, place])
         if view.added is not None:
             kinds = np.zeros_like(order) if view.kinds is None else view.kinds[order]
-            sums = sums + csr_matrix((of_items, kinds, starts), shape=(len(sums), len(view.added))) @ view.added
+            shape = len(sums), len(view.added)
+            sums = sums + scipy.sparse.csr_matrix((of_items, kinds, starts), shape=shape) @ view.added
         sums = sums.astype(np.float64)
         # Of the sum of unit vectors, the weight of a zero vector being 0.
         own = np.add.reduceat(of_items > 0, starts[:-1], dtype=np.float64)
@@ -437,8 +435,6 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
-    from sklearn.metrics import silhouette_score
-
     rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
@@ -451,7 +447,7 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
         near = _squares(reduced[: len(distances)], found).argmin(axis=0)
         if not 1 < len(np.unique(near)) < len(near):
             continue
-        if (silhouette := silhouette_score(distances, near, metric="precomputed")) > best:
+        if (silhouette := sklearn.metrics.silhouette_score(distances, near, metric="precomputed")) > best:
             best, centres = silhouette, found
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):

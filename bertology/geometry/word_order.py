@@ -1,7 +1,5 @@
 """Words that are found by where they stand or by what they are: sentences with the word that is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import readouts
+from bertology._lazy import sklearn
 from bertology.corpora import Sentences
 from bertology.encoders.alignment import numbers_in
 from bertology.errors import CorpusError, quoted
@@ -28,11 +28,11 @@ class OrderItems:
     ends: Integers  # one after its last word
     asked: NDArray[np.bool_]  # whether the score is of it: order and structure part
 
-    def of(self, chosen: NDArray[np.bool_]) -> OrderItems:
+    def of(self, chosen: NDArray[np.bool_]) -> "OrderItems":
         """Some of the sentences."""
         return OrderItems(**{name: values[chosen] for name, values in vars(self).items()})
 
-    def readable(self, words: Integers) -> OrderItems:
+    def readable(self, words: Integers) -> "OrderItems":
         """The items all of whose words are among ``words`` (ascending)."""
         inside = np.searchsorted(words, self.ends) - np.searchsorted(words, self.starts)
         return self.of(inside == self.ends - self.starts)
@@ -79,11 +79,9 @@ def marked_words(sentences: Sentences, name: str) -> OrderItems:
 
 def order_scores(vectors: Mapping[str, Any], items: Mapping[str, OrderItems]) -> NDArray[np.float64]:
     """``[word]`` logits of the words of test, by a logistic regression whose strength does best on dev."""
-    from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch
-
-    source = {split: ArrayFeatures(of_split[None]) for split, of_split in vectors.items()}
-    train, dev = (Targets(items[split].is_gold, 2) for split in ("train", "dev"))
-    fitted = get_readout("linear").fit(source["train"], train, dev=source["dev"], dev_targets=dev)
+    source = {split: readouts.ArrayFeatures(of_split[None]) for split, of_split in vectors.items()}
+    train, dev = (readouts.Targets(items[split].is_gold, 2) for split in ("train", "dev"))
+    fitted = readouts.get_readout("linear").fit(source["train"], train, dev=source["dev"], dev_targets=dev)
     shape = 1, len(vectors["test"])
     yes, no = (fitted.log_probs(source["test"], np.full(shape, label, dtype=np.int64)) for label in (1, 0))
     return np.asarray((yes - no)[0, 0])
@@ -91,15 +89,12 @@ def order_scores(vectors: Mapping[str, Any], items: Mapping[str, OrderItems]) ->
 
 def by_forms_and_places(items: Mapping[str, OrderItems], sentences: Mapping[str, Sentences]) -> NDArray[np.float64]:
     """``[item]`` whether a logistic regression on word forms and places finds the word of a sentence of test."""
-    from sklearn.feature_extraction import DictVectorizer
-    from sklearn.linear_model import LogisticRegression
-
     facts = {}
     for split, some in items.items():
         places = some.words - np.repeat(some.starts, some.ends - some.starts)
         both = zip(some.words.tolist(), places.tolist(), strict=True)
         facts[split] = [{f"word {sentences[split].word(word)}": 1.0, f"place {place}": 1.0} for word, place in both]
-    features = DictVectorizer()
+    features = sklearn.feature_extraction.DictVectorizer()
     train = features.fit_transform(facts["train"])
-    model = LogisticRegression(max_iter=1000).fit(train, items["train"].is_gold[0])
+    model = sklearn.linear_model.LogisticRegression(max_iter=1000).fit(train, items["train"].is_gold[0])
     return items["test"].right(np.asarray(model.decision_function(features.transform(facts["test"])), dtype=np.float64))

@@ -1,7 +1,5 @@
 """Intervals of scores by resampling clusters, with the same resamples for all scores; and comparisons of scores."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Metrics: functions of counts summed over clusters, the counts they need, all by name, and how tables show them."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """Statistics of layers and of attention heads as ratios of two sums over clusters, so that intervals follow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property

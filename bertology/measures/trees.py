@@ -1,7 +1,5 @@
 """Trees over the words of a sentence: depths and distances from heads, and spanning trees of scores between words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@
 the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from bertology._files import is_numeral

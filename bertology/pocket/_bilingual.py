@@ -1,7 +1,5 @@
 """The pocket world in two languages: a dictionary, translation of trees by rule, a corpus of pairs, and documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -10,22 +10,20 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import write_atomically
 from bertology._languages_apart import FIRST_PIECE
+from bertology._lazy import tokenizers
 from bertology.errors import BertologyError
 from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
 from bertology.pocket._items import tested_forms
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._words import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -55,18 +53,16 @@ def train_tokenizer(
     others: Iterable[str] = (),
     second: SecondLanguage | None = None,
     of_pocket: bool = True,
-) -> Tokenizer:
+) -> tokenizers.Tokenizer:
     """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
 
     Letters, and words of the pocket world that must be whole, come on top where they were not learnt. The same text
     gives the same vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted
     second language has the pieces of the first, one for one.
     """
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
-    tokenizer = Tokenizer(models.WordPiece())
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece())
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
 
     def learned(texts: Iterable[str], alphabet: str) -> set[str]:
         # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
@@ -79,18 +75,18 @@ def train_tokenizer(
     elif second is not None:
         pieces += sorted(learned(others, transliterated(_ALPHABET)).difference(pieces))
     ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}
-    tokenizer.model = models.WordPiece(ids, unk_token="[UNK]")
-    tokenizer.post_processor = processors.TemplateProcessing(
+    tokenizer.model = tokenizers.models.WordPiece(ids, unk_token="[UNK]")
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
     )
-    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.decoder = tokenizers.decoders.WordPiece()
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     return tokenizer
 
 
-def _words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
+def _words(texts: Iterable[str], tokenizer: tokenizers.Tokenizer) -> Counter[str]:
     """How often each word occurs in some texts, as a tokenizer with a model of words divides and spells them."""
     counts: Counter[str] = Counter()
     for text in texts:
@@ -105,18 +101,16 @@ def extend(tokenizer: Any, sentences: Iterable[str], size: int) -> None:
     Raises:
         BertologyError: it is a tokenizer of another kind.
     """
-    from tokenizers.models import WordPiece
-
     backend = tokenizer.backend_tokenizer
     if (kind := type(backend.model).__name__) != "WordPiece":
         raise BertologyError(f"tokenizer: a {kind} tokenizer cannot be extended, as one of WordPiece can; give own")
     vocabulary = tokenizer.get_vocab()
     for piece in sorted(learn_pieces(_words(sentences, backend), size).difference(vocabulary)):
         vocabulary[piece] = len(vocabulary)
-    backend.model = WordPiece(vocabulary, unk_token=tokenizer.unk_token)
+    backend.model = tokenizers.models.WordPiece(vocabulary, unk_token=tokenizer.unk_token)
 
 
-def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_pieces: int) -> None:
+def save_tokenizer(tokenizer: tokenizers.Tokenizer, folder: Path, *, max_pieces: int) -> None:
     """Write the files that ``AutoTokenizer.from_pretrained`` reads: JSON, settings and the plain vocabulary."""
     write_atomically(folder / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": max_pieces}
@@ -126,7 +120,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_pieces: int) -> No
     write_atomically(folder / "vocab.txt", "".join(f"{piece}\n" for piece, _ in pieces).encode())
 
 
-def first_of_second(tokenizer: Tokenizer) -> int | None:
+def first_of_second(tokenizer: tokenizers.Tokenizer) -> int | None:
     """The number of the first piece in the letters of the second language, which has the end of the vocabulary."""
     numbers = [number for piece, number in tokenizer.get_vocab().items() if is_of_second(piece)]
     return min(numbers, default=None)
@@ -229,7 +223,9 @@ class EncodedText:
         return len(self.document)
 
 
-def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int | None = None) -> EncodedText:
+def encode(
+    documents: Iterable[list[str]], tokenizer: tokenizers.Tokenizer, *, longest: int | None = None
+) -> EncodedText:
     """Turn text into pieces, without special tokens; sentences of more than ``longest`` pieces are divided."""
     texts = list(documents)
     encoded = tokenizer.encode_batch(list(chain.from_iterable(texts)), add_special_tokens=False)
@@ -245,7 +241,7 @@ def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int
     return EncodedText(pieces, starts, document, document_end, np.concatenate(begins))
 
 
-def piece_id(tokenizer: Tokenizer, piece: str) -> int:
+def piece_id(tokenizer: tokenizers.Tokenizer, piece: str) -> int:
     """The number of a piece that the vocabulary must hold."""
     number = tokenizer.token_to_id(piece)
     if number is None:
@@ -258,7 +254,7 @@ class Examples:
     """Makes batches of one text."""
 
     text: EncodedText
-    tokenizer: Tokenizer
+    tokenizer: tokenizers.Tokenizer
     settings: PretrainSettings
     specials: Mapping[str, int] | None = None
     """Numbers of ``PAD``, ``CLS``, ``SEP`` and ``MASK``; those of BERT's names when left out."""
@@ -333,11 +329,8 @@ class Examples:
         return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
 
     def _with_translations(self, firsts: Integers, chance: np.random.Generator) -> tuple[int, list[Segments]]:
-        """Sentences of the first language and their translations, in either order, in rows of one length.
-
-        Translations are the second half of the text, in the same order.
-        """
-        shift = self.text.n_sentences // 2
+        """Sentences of the first language and their translations, in either order, in rows of one length."""
+        shift = self.text.n_sentences // 2  # translations are the second half of the text, in the same order
         chosen = chance.choice(firsts, max(1, self.settings.batch_pieces // self.settings.max_pieces * 2))
         pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
         fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]

@@ -1,7 +1,5 @@
 """Closed classes: determiners, pronouns, prepositions, conjunctions, auxiliaries, punctuation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The grammar: verbal groups, noun phrases and clauses of one text, whose people, places and things recur in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 

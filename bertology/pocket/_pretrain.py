@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_as_declared
+from bertology._lazy import safetensors, tokenizers, torch, transformers
 from bertology._machine import choose_device, quiet_loading
 from bertology._names import by_key
 from bertology.corpora import Sentences, load_corpus
@@ -45,10 +46,6 @@ from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import Fact, candidates, facts
 
-if TYPE_CHECKING:
-    import torch
-    from tokenizers import Tokenizer
-
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
 
@@ -58,9 +55,6 @@ def new_model(settings: PretrainSettings, vocabulary_size: int, *, second_from: 
     It is a BERT with the heads that are trained; an ALBERT where layers are shared; and for replaced tokens a
     ``ModuleDict`` of an ELECTRA ``discriminator`` and its ``generator``, which have their embeddings in common.
     """
-    import torch
-    import transformers
-
     family = "Albert" if settings.share_layers else "Electra" if settings.objective == "replaced_tokens" else "Bert"
     config = getattr(transformers, f"{family}Config")(**_shape(settings, vocabulary_size, family))
     second = settings.second_language
@@ -112,11 +106,9 @@ def _shape(settings: PretrainSettings, vocabulary_size: int, family: str) -> dic
 
 def _with_generator(discriminator: Any, generator: Any) -> Any:
     """Both models, with the embeddings of the discriminator alone, which are saved once."""
-    from torch.nn import ModuleDict
-
     generator.electra.embeddings = discriminator.electra.embeddings
     generator.tie_weights()
-    both: Any = ModuleDict({"discriminator": discriminator, "generator": generator})
+    both: Any = torch.nn.ModuleDict({"discriminator": discriminator, "generator": generator})
     shared = ("generator.electra.embeddings.", "generator.generator_lm_head.weight")
 
     def once(module: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
@@ -128,15 +120,8 @@ def _with_generator(discriminator: Any, generator: Any) -> Any:
     return both
 
 
-def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
-    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer.
-
-    Raises:
-        BertologyError: the source is no such model, or differs in more than its depth.
-    """
-    from safetensors.torch import load_file
-    from tokenizers import Tokenizer
-
+def _stacked(settings: PretrainSettings) -> tuple[Any, tokenizers.Tokenizer]:
+    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer."""
     source = _folder(str(settings.stack_from))
     asked = f"stack_from: {cut_path(source)}"
     remedy = "name one made by pretrain"
@@ -145,12 +130,12 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
     if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
         remedy = "give a BERT whose number of layers divides that of the recipe"
         raise BertologyError(f"{asked} is a {config.get('model_type')} of {n_layers} layers; {remedy}")
-    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
     model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     for name in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
         if (there := config.get(name)) != (here := getattr(model.config, name)):
             raise BertologyError(f"{asked} has {name} {there}, the recipe {here}; make them equal")
-    stored = load_file(source / "model.safetensors")
+    stored = safetensors.torch.load_file(source / "model.safetensors")
     below = {name: _OF_BLOCK.sub(lambda at: f"{at[1]}{int(at[2]) % n_layers}.", name) for name in model.state_dict()}
     model.load_state_dict({name: stored[key] for name, key in below.items() if key in stored}, strict=False)
     return model, tokenizer
@@ -158,8 +143,6 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
 
 def _freeze(model: Any, n_known: int | None) -> None:
     """Let nothing but the embeddings of subwords and the output bias learn; of ``n_known`` first entries not these."""
-    import torch
-
     model.requires_grad_(False)
     for weight in _of_vocabulary(model):
         weight.requires_grad_(True)
@@ -170,11 +153,8 @@ def _freeze(model: Any, n_known: int | None) -> None:
             )
 
 
-def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
+def save_model(model: Any, tokenizer: tokenizers.Tokenizer, folder: Path) -> None:
     """Write a model folder: weights as float16, to be loaded as float32; with that of a generator inside."""
-    import torch
-    from safetensors.torch import save
-
     if isinstance(model, torch.nn.ModuleDict):
         save_model(model["generator"], tokenizer, folder / "generator")
         model = model["discriminator"]
@@ -186,7 +166,7 @@ def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
                 reason = f"a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
                 raise BertologyError(f"{folder}: {reason}")
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    write_atomically(folder / "model.safetensors", safetensors.torch.save(weights, metadata={"format": "pt"}))
     config: dict[str, Any] = model.config.to_dict()
     # A model that reads from the right has no mask to predict, so that it is not called a masked language model.
     kind = "BertLMHeadModel" if getattr(model.config, "right_to_left", False) else type(model).__name__
@@ -249,15 +229,13 @@ class Evaluation:
 
 def evaluate(
     model: Any,
-    tokenizer: Tokenizer,
+    tokenizer: tokenizers.Tokenizer,
     *,
     held_out: Sequence[Examples],
     agreement: Sequence[ClozeItem],
     facts: Sequence[Fact],
 ) -> Evaluation:
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
-    import torch
-
     reader = model["generator"] if isinstance(model, torch.nn.ModuleDict) else model
     shift = _PREDICTS_AT.get(held_out[0].settings.objective, 0)
 
@@ -294,9 +272,6 @@ def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
 
 def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
     """The figures of held-out text, by the names of :class:`Evaluation`."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
     right, nats, follows, replaced, told = (list[Any]() for _ in range(5))
     for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
         batch = _tensors(held_out.batch(step), next(model.parameters()).device)
@@ -306,7 +281,7 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
         is_asked, is_piece = batch["masked_labels"] != IGNORED, batch["attention_mask"] == 1
         labels = batch["masked_labels"][is_asked]
         right += (predicted[is_asked].argmax(-1) == labels).tolist()
-        nats += cross_entropy(predicted[is_asked], labels, reduction="none").tolist()
+        nats += torch.nn.functional.cross_entropy(predicted[is_asked], labels, reduction="none").tolist()
         if is_replaced is not None:
             replaced += is_replaced[is_piece].tolist()
             told += ((others > 0) == is_replaced)[is_piece].tolist()
@@ -329,10 +304,10 @@ _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
 """Where, counted from a piece, the output stands that predicts it; the piece itself elsewhere."""
 
 
-def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shift: int = 0) -> Iterator[torch.Tensor]:
+def _mask_logits(
+    model: Any, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], *, shift: int = 0
+) -> Iterator[torch.Tensor]:
     """The logits ``[piece]`` at the mask of each text, or at the place next to it that predicts what stands there."""
-    import torch
-
     masked = [with_masks(text, "[MASK]") for text in texts]
     for start in range(0, len(masked), 64):
         encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(masked[start : start + 64])]
@@ -406,8 +381,6 @@ def pretrain(
             be written; ``max_pieces`` is too few for what is evaluated; or the loss or a weight is not finite, and
             then no model is written.
     """
-    import torch
-
     if threads is not None:
         torch.set_num_threads(threads)
     # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
@@ -470,7 +443,7 @@ class _Start:
     """A training before its first step."""
 
     model: Any
-    tokenizer: Tokenizer
+    tokenizer: tokenizers.Tokenizer
     examples: Examples
     held_out: list[Examples]  # of each language
     save: Callable[[Path], None]  # writes a model folder
@@ -593,20 +566,14 @@ def _folder(name: str) -> Path:
 
 
 def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
-    """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary is extended.
-
-    Raises:
-        BertologyError: it cannot be loaded, has no masked-LM head or special tokens, or takes less than ``max_pieces``.
-    """
-    import torch
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
-
+    """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary grows."""
     asked, folder = f"start_from: {cut(str(settings.start_from))}", _folder(str(settings.start_from))
     place = str(folder if folder.is_dir() else settings.start_from)
     try:
         with quiet_loading():
-            model, report = AutoModelForMaskedLM.from_pretrained(place, dtype=torch.float32, output_loading_info=True)
-            tokenizer = AutoTokenizer.from_pretrained(place)
+            how = {"dtype": torch.float32, "output_loading_info": True}
+            model, report = transformers.AutoModelForMaskedLM.from_pretrained(place, **how)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BertologyError(f"{asked} cannot be loaded ({cut(reason)}); give a masked language model") from None
@@ -638,8 +605,6 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
 
 def _exchange_vocabulary(model: Any, old: Mapping[str, int], new: Mapping[str, int]) -> None:
     """Give a model the entries of another vocabulary: known subwords keep embeddings and bias, others are drawn."""
-    import torch
-
     before = [weight.detach().clone() for weight in _of_vocabulary(model)]
     model.resize_token_embeddings(len(new), mean_resizing=False)
     spread = getattr(model.config, "initializer_range", 0.02)
@@ -658,7 +623,7 @@ def _of_vocabulary(model: Any) -> list[Any]:
     return list({id(weight): weight for weight in weights if weight is not None}.values())
 
 
-def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool], dict[str, Any]]:
+def _items(settings: PretrainSettings, tokenizer: tokenizers.Tokenizer) -> Callable[[bool], dict[str, Any]]:
     """Function from whether these are the last figures to the agreement items and facts that are asked for.
 
     The last figures are of items that no one has looked at while the recipe was made. There are none where the text is
@@ -676,8 +641,6 @@ def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool],
 
 
 def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
-    import torch
-
     return {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
 
 
@@ -687,15 +650,14 @@ def pretraining_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: floa
     For replaced tokens it is the loss of the generator plus ``weight`` times that of its discriminator over all pieces
     (Clark et al. 2020).
     """
-    from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-
     predicted, others, is_replaced = predictions(model, batch)
-    loss = cross_entropy(predicted.flatten(0, 1), batch["masked_labels"].flatten())
+    loss = torch.nn.functional.cross_entropy(predicted.flatten(0, 1), batch["masked_labels"].flatten())
     if is_replaced is not None:
         is_piece = batch["attention_mask"] == 1
-        loss = loss + weight * binary_cross_entropy_with_logits(others[is_piece], is_replaced[is_piece].float())
+        right = is_replaced[is_piece].float()
+        loss = loss + weight * torch.nn.functional.binary_cross_entropy_with_logits(others[is_piece], right)
     elif others is not None and (batch["next_labels"] >= 0).any():
-        loss = loss + cross_entropy(others, batch["next_labels"])
+        loss = loss + torch.nn.functional.cross_entropy(others, batch["next_labels"])
     return loss
 
 
@@ -710,8 +672,6 @@ def predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Te
     ``[row, piece]`` whether its generator replaced a piece. All that a model lacks is None. Where the family is known,
     only places that predict go through the projection onto the vocabulary.
     """
-    import torch
-
     if isinstance(model, torch.nn.ModuleDict):
         logits, ids, is_replaced = sample_replaced(model["generator"], batch)
         discriminator = model["discriminator"]
@@ -737,8 +697,6 @@ def sample_replaced(
         Its logits ``[row, place, entry]``; the text with its samples ``[row, piece]``; and ``[row, piece]`` where these
         differ from the text as it was: a sample that is right by chance counts as the text's own.
     """
-    import torch
-
     logits, *_ = predictions(generator, batch)
     chances: Any = torch.distributions.Categorical(logits=logits.detach())
     sampled = chances.sample()
@@ -753,8 +711,6 @@ def sample_replaced(
 def _train(
     settings: PretrainSettings, start: _Start, out: Path, measured: Callable[[int], Evaluation], echo: Echo
 ) -> None:
-    import torch
-
     from bertology._training import train, weight_groups
 
     model = start.model

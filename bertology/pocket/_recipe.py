@@ -1,7 +1,5 @@
 """Recipes of pretraining: every setting, the combinations that are refused, and reading a recipe from its file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,16 +18,7 @@ Size = Annotated[int, Field(strict=True, gt=0, le=2**16)]
 Name = Annotated[str, Field(strict=True, min_length=1)]
 _ONE_SIDED = ("left_to_right", "right_to_left")
 _OF_POCKET = ("documents", "salience", "salience_from", "second_language")
-_OF_NEW_MODELS = (
-    "layers",
-    "width",
-    "heads",
-    "inner_width",
-    "dropout",
-    "initializer_range",
-    "share_layers",
-    "stack_from",
-)
+_OF_NEW = ("layers", "width", "heads", "inner_width", "dropout", "initializer_range", "share_layers", "stack_from")
 _WHAT = "a pretraining recipe"
 
 
@@ -209,7 +198,7 @@ class PretrainSettings(Settings):
         of_start = "is about a model that training starts from; give start_from as well"
         for is_wrong, names, why in (
             (self.start_from is None, ("tokenizer", "freeze"), of_start),
-            (self.start_from is not None, _OF_NEW_MODELS, "is that of the model in start_from; leave it out"),
+            (self.start_from is not None, _OF_NEW, "is that of the model in start_from; leave it out"),
             (self.text, _OF_POCKET, "is about the text of the pocket world; leave it out with a text of your own"),
         ):
             for name in names:

@@ -1,7 +1,5 @@
 """Texts of the pocket world: trees read as annotated sentences, the probing corpus, documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache

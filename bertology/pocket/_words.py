@@ -1,7 +1,5 @@
 """The trees that the grammar builds, the lexicon of inflected words, and the people and facts of the pocket world."""
 
-from __future__ import annotations
-
 import random
 import re
 import tomllib
@@ -39,7 +37,7 @@ class Part(NamedTuple):
     """A part of a phrase, and its relation to the head word of the phrase."""
 
     relation: str
-    tree: Tree
+    tree: "Tree"
     role: str | None = None
     """The semantic role of this part, when the head word is a predicate: ``A0``, ``A1``, ``AM-LOC`` …"""
 

@@ -1,7 +1,5 @@
 """The items of probes of vectors: words, spans and sentences with labels, whole trees, and samples of a text."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -262,7 +260,7 @@ class TreeExamples(Examples):
     """``[word]`` which words count: all but punctuation, and of a model's text those that it can read."""
     read: NDArray[np.bool_]  # `[word]` which words have vectors: all, before a model is known
 
-    def without_words(self, skipped: Mapping[int, str]) -> TreeExamples:
+    def without_words(self, skipped: Mapping[int, str]) -> "TreeExamples":
         """The same trees of a text some of whose words have no vector.
 
         Such words, given with the reason, are treated as the authors treat punctuation when they score (Hewitt &

@@ -1,7 +1,5 @@
 """The base classes of probes, and the registry of those that are installed or known to this process."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re
@@ -269,7 +267,7 @@ class ProbeFamily:
         question: str = "",
         reference: str = "",
         further: Callable[[str], Probe | None] | None = None,
-    ) -> ProbeFamily:
+    ) -> "ProbeFamily":
         """A choice among some probes, by what follows the colon in the names of their tasks, which begin alike.
 
         Question and reference are those of the default, or of the first probe, when left out. Of any other argument

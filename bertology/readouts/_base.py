@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import torch
 from bertology._names import Registered, Registry, imported
 from bertology._settings import Checked, checked_settings
 from bertology.errors import FitError
@@ -220,8 +221,6 @@ class TrainingData:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        import torch
-
         object.__setattr__(self, "device", torch.device(self.device))
 
     def say(self, line: str) -> None:

@@ -1,7 +1,5 @@
 """Edge probes (Tenney et al. 2019): their shape, batches of spans, their training, and the fitted probes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -354,7 +352,7 @@ class EdgeLoop(FitLoop):
     what = "edge probes: round"
 
     def __init__(
-        self, readout: SpanReadout, design: Design, data: TrainingData, workers: Workers, *, is_sigmoid: bool
+        self, readout: "SpanReadout", design: Design, data: TrainingData, workers: Workers, *, is_sigmoid: bool
     ) -> None:
         targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
         weights = torch.from_numpy(targets.item_weights())

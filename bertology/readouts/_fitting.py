@@ -1,7 +1,5 @@
 """Fits and predictions of readouts: class scores, early stopping of many fits, and Adam for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -208,7 +206,7 @@ class AdamState:
     steps: Integers  # [fit] steps taken
 
     @classmethod
-    def start(cls, parameters: Mapping[str, Tensor]) -> AdamState:
+    def start(cls, parameters: Mapping[str, Tensor]) -> "AdamState":
         averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
         copies = {name: value.clone() for name, value in parameters.items()}
         return cls(copies, averages, squares, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
@@ -217,12 +215,12 @@ class AdamState:
     def _parts(self) -> tuple[dict[str, Tensor], ...]:
         return self.parameters, self.averages, self.squares
 
-    def some(self, fits: slice | list[int]) -> AdamState:
+    def some(self, fits: slice | list[int]) -> "AdamState":
         """Parameters and Adam state of the given fits: a view for a slice, a copy for a list."""
         values, averages, squares = ({name: value[fits] for name, value in part.items()} for part in self._parts)
         return AdamState(values, averages, squares, self.steps[fits])
 
-    def put(self, fits: list[int], other: AdamState) -> None:
+    def put(self, fits: list[int], other: "AdamState") -> None:
         """Take over the state of some fits."""
         for part, values in zip(self._parts, other._parts, strict=True):
             for name, value in part.items():

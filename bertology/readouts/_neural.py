@@ -1,7 +1,5 @@
 """Perceptrons, products of two matrices, and readouts under Bayesian compression, all trained side by side."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """Codelength of labels given vectors: the variational and the online code."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

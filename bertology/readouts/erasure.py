@@ -1,7 +1,5 @@
 """Changes of vectors: concept erasure (LEACE, INLP), and rescaling to the mean and spread of other vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

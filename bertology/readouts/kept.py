@@ -1,7 +1,5 @@
 """Single fits of labels or numbers as they are kept, whatever readout they are of, and their scores of new items."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast
@@ -34,7 +32,7 @@ class KeptFit:
     kind: Kind = "softmax"
 
     @classmethod
-    def of(cls, fitted: Any, problem: int, column: int) -> KeptFit | None:
+    def of(cls, fitted: Any, problem: int, column: int) -> "KeptFit | None":
         """The fit of one problem and column of layers; None for readouts of other kinds."""
         at = problem, column
         if isinstance(fitted, FittedRegression):

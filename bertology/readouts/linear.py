@@ -1,7 +1,5 @@
 """Linear readouts: logistic regression and least squares of labels, and ridge regression of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -424,7 +422,7 @@ class StrengthPath:
     given: range  # integers of those that are tried in every fit
 
     @classmethod
-    def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
+    def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> "StrengthPath":
         """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path."""
         tried = sorted(set(strengths), reverse=large_is_strong)
         n, step = extensions if len(tried) > 1 else 0, 1 / _STEP if large_is_strong else _STEP

@@ -1,7 +1,5 @@
 """Structural probes (Hewitt & Manning 2019): a linear map under which squared distances are distances in a tree."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
@@ -207,7 +205,7 @@ class MapLoop(FitLoop):
 
     what = "structural probes: epoch"
 
-    def __init__(self, readouts: Sequence[StructuralReadout], data: TrainingData, workers: Workers) -> None:
+    def __init__(self, readouts: "Sequence[StructuralReadout]", data: TrainingData, workers: Workers) -> None:
         readout, train, targets = readouts[0], data.train, data.targets  # readouts are alike but for their rank
         shape = len(readouts), train.n_layers, targets.n_problems
         stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)

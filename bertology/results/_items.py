@@ -1,17 +1,17 @@
 """Predictions of single items: their labels counted, parts of trees as items, and their words where the corpus is
 known."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bertology._lazy import pd
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, count_numbers
@@ -19,22 +19,16 @@ from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, l
 from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spans_of, split_sets
 from bertology.results.rows import ResultRow
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
 _LONGEST, _MANY_PIECES = 8, 4
 _NOT_FOUND = "not found"
 
 
-def per_label_scores(predictions: Predictions) -> pd.DataFrame:
+def per_label_scores(predictions: Predictions) -> "pd.DataFrame":
     """Precision, recall and F1 of every label that occurs or is predicted, the most frequent first.
 
     Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
     ``predicted`` (items given it), and of the label as a yes or no ``tp``, ``fp``, ``fn`` and ``tn`` items.
     """
-    import pandas as pd
-
     everything = np.zeros(len(predictions.gold), dtype=np.int64)
     gold, pred = predictions.gold, predictions.pred[None]
     labels, members = split_sets(predictions.labels) if predictions.label_sets else (predictions.labels, None)
@@ -46,7 +40,7 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     return frame.sort_index().sort_values("support", ascending=False, kind="stable")
 
 
-def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataFrame:
+def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> "pd.DataFrame":
     """Scores of ``groups``, the name of one for each item of a cell, with 95 % intervals over clusters.
 
     Items of an empty name are left out. Columns are ``items``, ``clusters``, ``value``, ``ci_low`` and ``ci_high``.
@@ -54,8 +48,6 @@ def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataF
     Raises:
         ResultsError: another number of names than of items, or a metric of neither labels nor numbers.
     """
-    import pandas as pd
-
     kind, names = tally_of(metric), np.asarray(groups, dtype=object)
     if len(names) != len(kept.gold):
         raise ResultsError(f"by: {len(names)} names of groups for {len(kept.gold)} items; give one for each item")
@@ -79,13 +71,11 @@ def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataF
     return frame
 
 
-def confusion(predictions: Predictions) -> pd.DataFrame:
+def confusion(predictions: Predictions) -> "pd.DataFrame":
     """Counts of items by gold label (rows) and predicted label (columns), the most frequent gold label first.
 
     Where an item may have any number of labels, rows and columns are the sets of them.
     """
-    import pandas as pd
-
     names, n_labels = list(predictions.labels), len(predictions.labels)
     pairs = np.bincount(predictions.gold.astype(np.int64) * n_labels + predictions.pred, minlength=n_labels**2)
     frame = pd.DataFrame(pairs.reshape(n_labels, n_labels), index=names, columns=names)

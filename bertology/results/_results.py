@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
+from bertology._lazy import LazyModule, pd
 from bertology._names import Registry, name_not_found, short_names
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
@@ -38,9 +39,12 @@ from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import LayerTable, StepTable
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from bertology.results import figures as draw
+else:
+    draw = LazyModule("bertology.results.figures")
 
 _MOST_STEPS = 9
 _MOST_GROUPS = 40
@@ -97,15 +101,11 @@ class View(Tables):
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
         if ax is None and not self.tables and self.head_tables:
             return self.plot_heads()
-        from bertology.results.figures import plot_tables
-
-        return plot_tables(self.tables, ax=ax)
+        return draw.plot_tables(self.tables, ax=ax)
 
     def heatmap(self) -> Figure:
         """Layers by tasks: shades within a task, values written, the best set framed."""
-        from bertology.results.figures import plot_heatmap
-
-        return plot_heatmap(self.overview)
+        return draw.plot_heatmap(self.overview)
 
     def models(self) -> TableView:
         """Models by tasks: the best layer of each, its score and number."""
@@ -121,15 +121,11 @@ class View(Tables):
 
     def plot_heads(self, task: str | None = None) -> Figure:
         """The same of one task as a picture, layers by heads, a panel for each thing measured."""
-        from bertology.results.figures import plot_head_table
-
-        return plot_head_table(_some(self.all_heads, "scores of attention heads", task=task)[0])
+        return draw.plot_head_table(_some(self.all_heads, "scores of attention heads", task=task)[0])
 
     def plot_steps(self, metric: str | None = None) -> Figure:
         """The whole model as heads are switched off, or without each of its layers, by the main metric or another."""
-        from bertology.results.figures import plot_step_table
-
-        return plot_step_table(_some(self.step_tables, "scores of the whole model in steps", metric=metric)[0])
+        return draw.plot_step_table(_some(self.step_tables, "scores of the whole model in steps", metric=metric)[0])
 
     def by_group(self) -> TableView:
         """Groups of items, such as relations or constructions, by layers, a table for each task that has them."""
@@ -137,13 +133,11 @@ class View(Tables):
 
     def plot_groups(self, task: str | None = None) -> Figure:
         """The same of one task as a picture: values written, the intervals of the last layer next to them."""
-        from bertology.results.figures import plot_groups
-
         of_items = [table for table in self.groups if table.corner != views.STATISTIC]
         found = _some(of_items, "groups of items", task=task)
         if len(found) > 1:
             raise ResultsError(f"{len(found)} tables of groups do not fit one figure: give task=, or use only(model=…)")
-        return plot_groups(found[0])
+        return draw.plot_groups(found[0])
 
     def pipeline(self) -> TableView:
         """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
@@ -154,14 +148,10 @@ class View(Tables):
 
     def plot_pipeline(self) -> Figure:
         """The same as bars, with the weight and the gain of each layer."""
-        from bertology.results.figures import plot_pipeline
-
-        return plot_pipeline(self.pipelines)
+        return draw.plot_pipeline(self.pipelines)
 
     def figures(self) -> dict[str, Figure]:
         """All figures, by the names of their files in a run's folder."""
-        from bertology.results import figures as draw
-
         figures = {"layers": self.plot()} if self.tables else {}
         if len(self.overview) > 1:
             figures["heatmap"] = self.heatmap()
@@ -223,8 +213,6 @@ class OverSteps(Tables):
         Columns are ``task``, ``corpus``, ``training``, ``metric``, ``layer``, ``step``, ``value``, ``ci_low`` and
         ``ci_high`` (fractions).
         """
-        import pandas as pd
-
         lines = []
         for table in self.tables:
             of_table = table.subject, table.row.corpus, table.training, table.metric
@@ -243,19 +231,15 @@ class OverSteps(Tables):
         Raises:
             ResultsError: there is no such task.
         """
-        from bertology.results.figures import plot_layers_by_steps
-
         for table in self.tables:
             if task in (None, table.subject):
-                return plot_layers_by_steps(table)
+                return draw.plot_layers_by_steps(table)
         known = ", ".join(table.subject for table in self.tables)
         raise ResultsError(f"task {task} has no scores over steps: there is {known}")
 
     def figures(self) -> Mapping[str, Figure]:
         """All figures, by the names of their files in a run's folder."""
-        from bertology.results.figures import figures_over_steps
-
-        return figures_over_steps(self.tables)
+        return draw.figures_over_steps(self.tables)
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -348,8 +332,6 @@ class Results(Tables):
         mixtures of all), ``metric``, ``value``, ``ci_low`` and ``ci_high`` (fractions, means over seeds, NaN where
         undefined), ``n_items`` and ``n_seeds``.
         """
-        import pandas as pd
-
         whole = [row for row in self.rows if row.model is not None and row.head is None and row.group is None]
         scored = [row for row in whole if row.control == ITSELF and row.status == "ok" and row.value is not None]
         own: list[ResultRow] = []
@@ -428,8 +410,6 @@ class Results(Tables):
             ResultsError: no such cell, several of them, or its items stand in no groups.
             NameNotFoundError: groups have no such metric.
         """
-        import pandas as pd
-
         first = self._row_of(task, layer, **chosen)
         rows = [row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control)]
         if by is None:
@@ -490,8 +470,6 @@ class Results(Tables):
         Raises:
             ResultsError: no such cell, or none of its predictions kept; texts of another corpus.
         """
-        import pandas as pd
-
         given = {"task": task, "layer": layer, "control": control, **chosen}
         found = self.only(**{name: value for name, value in given.items() if value is not None}).rows
         corpora, names = _items.corpora_with(self.corpora, texts, found), short_names(row.model for row in self.rows)

@@ -1,14 +1,13 @@
 """A model beside its reference, and models side by side: scores by layer with paired differences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bertology._lazy import pd
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.measures.intervals import best_set
@@ -23,9 +22,6 @@ from bertology.results.rows import (
     mean_score,
     own_init,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -171,10 +167,8 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
         )
 
 
-def compared_frame(every: Sequence[Compared]) -> pd.DataFrame:
+def compared_frame(every: Sequence[Compared]) -> "pd.DataFrame":
     """The table of :meth:`bertology.ModelComparison.to_pandas`."""
-    import pandas as pd
-
     lines: list[dict[str, Any]] = []
     for one in every:
         about = {name: getattr(one, name) for name in ("task", "corpus", "metric", "reference", "model")}
@@ -196,7 +190,7 @@ def _bounds(score: Score) -> dict[str, float | None]:
     return {"value": score.value, "ci_low": score.low, "ci_high": score.high}
 
 
-def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> pd.DataFrame:
+def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> "pd.DataFrame":
     """A line for each model at each layer, and at its best layer, of all tasks whose models were compared.
 
     Columns are ``task``, ``corpus``, ``metric``, ``at`` (``layer 3``, or ``best layer``), ``layer``, ``model``,
@@ -206,8 +200,6 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
     Raises:
         ResultsError: no models were compared.
     """
-    import pandas as pd
-
     # The rows of the same score under all seeds.
     same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "layer", "metric", "control", "group")
     runs, names, own = grouped(rows, *same, "reading"), short_names(row.model for row in rows), dict[str, ResultRow]()

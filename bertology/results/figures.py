@@ -3,8 +3,6 @@
 They are made for print and for colour-blind readers, without touching pyplot's state.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,18 +21,7 @@ from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
 from bertology.results.rows import INITS, Score
-from bertology.results.table import (
-    INTERVAL,
-    NOTHING,
-    Table,
-    axis_ends,
-    brief,
-    data_of,
-    metric_title,
-    number,
-    titled,
-    without_folders,
-)
+from bertology.results.table import INTERVAL, NOTHING, Table, axis_ends, brief, data_of, number, titled, without_folders
 from bertology.results.views import LayerTable, StepTable, head_place, steps_shown, summary_headers
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
@@ -196,7 +183,7 @@ def _headers(tables: Sequence[LayerTable]) -> list[str]:
         texts.append(without_folders(header))
     named = zip(texts if len(set(texts)) == len(set(headers)) else headers, tables, strict=True)
     return [
-        text.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
+        text.replace(f"{table.task} {metric_form(table.metric).title}", table.task, 1) + f"\n{titled(table.metric)}"
         for text, table in named
     ]
 

@@ -22,17 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import _files
+from bertology import _files, activations, encoders, readouts
+from bertology._lazy import pa, pd, safetensors, torch
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
 from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-    from torch import Tensor
-
     from bertology.readouts.kept import KeptFit
 
 _FOLDER = "predictions"
@@ -110,8 +107,6 @@ def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_
 @cache
 def prediction_schema(*, cloze: bool = False) -> pa.Schema:
     """Columns of ``predictions/<cell_id>.parquet``, of a cloze task with its own."""
-    import pyarrow as pa
-
     coded = pa.dictionary(pa.int32(), pa.string())
     plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
     plain += [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
@@ -130,8 +125,6 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
 
 def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
-    import pyarrow as pa
-
     schema, columns = prediction_schema(cloze=bool(predictions.extra)), [_texts(tuple(predictions.item_ids))]
     for codes, names in (
         (predictions.cluster, predictions.cluster_ids),
@@ -159,8 +152,6 @@ def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
 @lru_cache(maxsize=8)
 def _texts(values: tuple[str, ...]) -> pa.Array:
     """Texts as Arrow has them, remembered: cells of one task share their items."""
-    import pyarrow as pa
-
     return pa.array(values, pa.string())
 
 
@@ -187,8 +178,6 @@ def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    import pyarrow as pa
-
     tables = [_read_columns(one, cell_id) for one in (folder, *folds)]
     table = pa.concat_tables(tables)
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
@@ -367,8 +356,6 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
 
     Returns the file's SHA-256 in hexadecimal digits.
     """
-    import pyarrow as pa
-
     columns: dict[str, Any] = {
         name: [getattr(one, name) for one in sums for _ in one.clusters] for name in _HEAD_SUMS[:4]
     }
@@ -578,14 +565,12 @@ class KeptProbe:
     parts: ClassVar[tuple[str, ...]] = ()
     """The tensors that it may have; any where none are named."""
     origin: FitOrigin
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, torch.Tensor]
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from safetensors.torch import save
-
         plain = {name: value.detach().float().cpu().contiguous() for name, value in self.tensors.items()}
-        _files.write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
+        _files.write_atomically(path.with_name(f"{path.name}.safetensors"), safetensors.torch.save(plain))
         content = json.dumps({"format": _files.FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
         _files.write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
@@ -596,9 +581,6 @@ class KeptProbe:
         Raises:
             BertologyError: a file is missing, broken or of another format.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
         try:
             with _files.opened(about, error=ResultsError, missing="fit the probe anew") as file:
@@ -607,10 +589,10 @@ class KeptProbe:
                 known = f"this version reads {_files.FORMAT}"
                 raise ResultsError(f"{about}: a probe of format {version}, {known}; fit it anew")
             origin = _files.parse_json(content, where=str(about), what="a probe", form=FitOrigin, remedy="fit it anew")
-            tensors = load_file(weights)
+            tensors = safetensors.torch.load_file(weights)
             if cls.parts and (other := tensors.keys() - set(cls.parts)):
                 raise ValueError(f"it has {', '.join(sorted(other))}")
-        except (OSError, ValueError, AttributeError, SafetensorError) as error:
+        except (OSError, ValueError, AttributeError, safetensors.SafetensorError) as error:
             raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
         return cls(origin, tensors)
 
@@ -663,8 +645,6 @@ class FittedProbe(KeptProbe):
         Raises:
             FitError: the readout gives no probabilities; or as in :meth:`predict`.
         """
-        import pandas as pd
-
         about, scores = self._read(texts, places, model)
         probabilities = self._fit.probabilities(scores)
         if probabilities is None:
@@ -672,7 +652,7 @@ class FittedProbe(KeptProbe):
         index = pd.MultiIndex.from_frame(about)
         return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
 
-    def logits(self, vectors: Tensor) -> Tensor:
+    def logits(self, vectors: torch.Tensor) -> torch.Tensor:
         """``[item, class]`` scores of ``[item, dim]`` vectors of its layer, through which gradients pass."""
         return self._fit.of_vectors(vectors)
 
@@ -682,33 +662,28 @@ class FittedProbe(KeptProbe):
 
         return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
 
-    def _read(self, texts: Any, places: Any, model: Any) -> tuple[pd.DataFrame, Tensor]:
+    def _read(self, texts: Any, places: Any, model: Any) -> tuple[pd.DataFrame, torch.Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
-        import pandas as pd
-
-        from bertology.activations import read_words
-        from bertology.encoders import Encoder, load_encoder, model_name
-        from bertology.readouts import ArrayFeatures, ArraySpans, pooled
-
         sentences, of_items = self._items(texts, places)
         encoder, at = model, self.origin
-        if not isinstance(model, Encoder):  # the one it was fitted on, loaded by its name unless another is given
-            name, revision = (at.model, at.revision) if model is None else (model_name(model), None)
-            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
-            encoder = load_encoder(name, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+        if not isinstance(model, encoders.Encoder):  # loaded by its name, unless another is given
+            name, revision = (at.model, at.revision) if model is None else (encoders.model_name(model), None)
+            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed, "dtype": at.dtype}
+            encoder = encoders.load_encoder(name, revision=revision, max_pieces=at.max_pieces, **weights)
         if encoder.fingerprint != at.model_fingerprint:
             other = f"it cannot read the vectors of {encoder.name}; give model="
             raise FitError(f"the probe was fitted on {at.model}: {other}")
         pool, layers = at.settings.get("pool", "mean"), at.layers or (cast(int, at.layer),)
         pooling = pool if pool == "cls" else at.pooling
-        vectors = read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
+        vectors = activations.read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
         if at.stored_dtype == "float16":  # as the vectors were that it was fitted to
             vectors = vectors.half().float()
         starts = np.cumsum([0, *map(len, sentences)])
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
-        source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
+        of_words = np.array(spans, dtype=np.int64)
+        source: Any = readouts.ArrayFeatures(vectors) if pool == "cls" else readouts.ArraySpans(vectors, of_words)
         if pool != "cls" and not at.design:
-            source = pooled(source, pooling=pool, compare=at.are_compared)
+            source = readouts.pooled(source, pooling=pool, compare=at.are_compared)
         about = {"text": [sentences[number].text for number, _ in of_items]}
         if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]

@@ -11,21 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Strict, StringConstraints, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from bertology._files import parse_json, shortened, write_atomically
+from bertology._lazy import pa, pd, pq
 from bertology._names import layer_number, training_name
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures.intervals import Bootstrap, Comparison
 from bertology.measures.metrics import ITSELF, Control
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
@@ -449,8 +446,6 @@ def read_comparison_rows(folder: Path) -> tuple[ComparisonRow, ...]:
 
 def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
     """The columns of a table: the fields of its rows, ``schema_version`` first."""
-    import pyarrow as pa
-
     arrow: dict[Any, Any] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     fields: list[Any] = []
     for name, hint in typing.get_type_hints(kind).items():
@@ -464,8 +459,6 @@ def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
 
 def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
-    import pyarrow as pa
-
     ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
     columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -473,9 +466,6 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
 
 def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
     """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
-    import pandas as pd
-    import pyarrow as pa
-
     types = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype()}
     frame: pd.DataFrame = rows_to_table(rows, kind).to_pandas(types_mapper=types.get)
     return frame
@@ -501,16 +491,11 @@ def _read_rows(path: Path, kind: type[RowT], *, what: str) -> tuple[RowT, ...]:
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:
     """The columns of a frame, without its index, as a Parquet file with checksums."""
-    import pyarrow as pa
-
     return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)
 
 
 def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
     """A table as the bytes of a Parquet file, with checksums of its pages if nothing else is known of its content."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", version="2.6", write_page_checksum=checksums)
     return bytes(sink.getvalue())
@@ -518,9 +503,6 @@ def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
 
 def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The table in ``path``, or only some of its columns; those that it does not have are left out."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if path.is_fifo():
         raise ResultsError(f"{path}: a pipe where {what} was due; delete it and run again")
     try:

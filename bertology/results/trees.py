@@ -1,7 +1,5 @@
 """Trees that a structural probe parses: compared with gold, as pictures, as LaTeX and for displaCy."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import math
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import LazyModule
 from bertology.errors import ResultsError
 from bertology.measures import tree_distances, tree_edges
 from bertology.measures.trees import check_tree, tree_depths
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bertology._figures import Fonts
+    from bertology import _figures as looks
+else:
+    looks = LazyModule("bertology._figures")
 
 __all__ = ["plot_arcs", "plot_depths", "plot_distances", "to_svg"]
 
@@ -177,7 +178,7 @@ _GAP, _PORT, _LABEL_ROOM = 9.0, 3.0, 13.0
 """Room between two words, between a word's middle and its arcs, and beside a label."""
 
 
-def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
+def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> "Figure":
     """Draw the gold tree over the words and the predicted one under them.
 
     Edges of both trees look alike on both sides; gold edges that are missed and predicted ones that are not gold differ
@@ -191,8 +192,6 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
         ResultsError: the width leaves no room for words.
     """
     from matplotlib.lines import Line2D
-
-    from bertology import _figures as looks
 
     if not width >= 2:
         raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
@@ -241,13 +240,11 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
 
 
 def _draw_arc(
-    ax: Axes, fonts: Fonts, arc: Arc, middles: Points, sign: int, level: int, ends: tuple[float, float]
+    ax: "Axes", fonts: "looks.Fonts", arc: Arc, middles: Points, sign: int, level: int, ends: tuple[float, float]
 ) -> None:
     """Draw an arc of a level, over or under the words by the sign, with its arrow, and its label if that lies here."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
-
-    from bertology._figures import TEXT
 
     foot, peak = sign * _FOOT, sign * (_FOOT + 0.75 * _LEVEL * level)
     left, right = middles[arc.left] + _PORT, middles[arc.right] - _PORT
@@ -263,12 +260,11 @@ def _draw_arc(
         room = min(fonts.width(arc.label, _LABEL_SIZE) / 2, (ends[1] - ends[0]) / 2)
         middle = min(max(middle, ends[0] + room), ends[1] - room)
         box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-        style: dict[str, Any] = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT, "bbox": box}
+        style: dict[str, Any] = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": looks.TEXT, "bbox": box}
         fonts.write(ax, middle, peak, arc.label, **style, zorder=4)
 
 
 def _look(kind: Kind) -> dict[str, Any]:
-    """The line of an edge."""
     return dict(zip(("color", "linestyle", "linewidth"), _STYLES[kind][1:4], strict=True))
 
 
@@ -276,7 +272,7 @@ def _title(reading: TreeReading) -> str:
     return f"{brief(reading.model)} · layer {reading.layer}"
 
 
-def _laid_out(words: Sequence[str], sides: Sequence[Sequence[Arc]], fonts: Fonts) -> tuple[Points, Points]:
+def _laid_out(words: Sequence[str], sides: Sequence[Sequence[Arc]], fonts: "looks.Fonts") -> tuple[Points, Points]:
     """``[word]`` middles in points and ``[word + 1]`` borders between words, where arcs have room for their labels."""
     halves = np.array([max(fonts.width(word, WORD_SIZE) / 2, _PORT) for word in words])
     spans = halves[:-1] + halves[1:] + _GAP
@@ -301,15 +297,13 @@ def _rows(middles: Points, borders: Points, limit: float) -> list[list[int]]:
 _MOST_LETTERS = 18
 
 
-def plot_depths(reading: TreeReading) -> Figure:
+def plot_depths(reading: TreeReading) -> "Figure":
     """Draw the depth of each word, gold and predicted, the root on top (Hewitt & Manning 2019, figure 3).
 
     Raises:
         ResultsError: the reading has no predicted depths.
     """
     from matplotlib.ticker import MaxNLocator
-
-    from bertology import _figures as looks
 
     if reading.depths is None:
         raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
@@ -344,7 +338,7 @@ def plot_depths(reading: TreeReading) -> Figure:
     return figure
 
 
-def plot_distances(reading: TreeReading) -> Figure:
+def plot_distances(reading: TreeReading) -> "Figure":
     """Draw the distances between all words, gold and predicted, in shades of one scale.
 
     The scale is that of the gold tree, in edges; what is predicted to lie farther apart than any two words of the
@@ -353,16 +347,14 @@ def plot_distances(reading: TreeReading) -> Figure:
     Raises:
         ResultsError: the reading has no predicted distances.
     """
-    from bertology._figures import draw_matrices
-
     if reading.distances is None:
         raise ResultsError("the reading has no predicted distances: read the sentence with a probe of distance")
     gold, names = reading.gold_distances, (reading.words, reading.words)
     panels = {} if gold is None else {"gold": gold.astype(np.float64)}
-    most = float((reading.distances if gold is None else gold).max())
+    most = float((reading.distances if gold is None else gold).max()) or 1.0
     panels["predicted"] = np.asarray(reading.distances, dtype=np.float64)
     label = "squared distance" if gold is None else "edges; predicted: squared distance"
-    figure = draw_matrices(list(panels.values()), [names] * len(panels), list(panels), label=label, most=most or 1.0)
+    figure = looks.draw_matrices(list(panels.values()), [names] * len(panels), list(panels), label=label, most=most)
     for ax in figure.axes[: len(panels)] if reading.is_right_to_left else ():
         ax.invert_xaxis()
     figure.suptitle(_title(reading), x=0.01, ha="left", fontsize=10, fontweight="bold", color="#222222")
@@ -375,12 +367,10 @@ def to_svg(reading: TreeReading, *, picture: Picture = "arcs", ending: Literal["
     Raises:
         ResultsError: what the picture shows is missing in the reading.
     """
-    from bertology._figures import figure_bytes
-
     pictures = {"arcs": plot_arcs, "depths": plot_depths, "distances": plot_distances}
     if picture not in pictures:
         raise ResultsError(f"there is no picture {picture!r}: choose one of {', '.join(pictures)}")
-    return figure_bytes(pictures[picture](reading), ending)
+    return looks.figure_bytes(pictures[picture](reading), ending)
 
 
 _STEP = 2.8

@@ -1,7 +1,5 @@
 """Tables that people read, made of tidy rows: layers of each task; across tasks, models, seeds, groups and steps."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import operator
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._lazy import scipy
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
@@ -937,9 +936,7 @@ def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
     values = [value for value in by_seed.values() if value is not None]
     if len(values) < 2:
         return Score(values[0]) if values else None
-    from scipy.special import stdtrit
-
-    mean, half = float(np.mean(values)), float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1))
+    mean, half = float(np.mean(values)), float(scipy.special.stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1))
     return Score(mean, mean - half, mean + half)
 
 

@@ -4,8 +4,6 @@ The run's folder and the cache lie on a file system that this process and all wo
 is to be computed, and how it went. Lost workers are replaced by dask itself; what cannot go on is an error of one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -30,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from bertology import __version__
 from bertology._files import cache_folder, explained_write_errors, temporary_affixes, temporary_folder
+from bertology._machine import choose_device
 from bertology.activations import Extraction
 from bertology.activations.progress import Progress
 from bertology.activations.store import make_folder
@@ -199,8 +198,6 @@ class WorkerContext:
 
 def on_worker(function: Callable[..., Any], shared: WorkerContext, *args: Any) -> Any:
     """Call a function with the context of a worker, in the folders of the run; an error is returned."""
-    from bertology._machine import choose_device
-
     worker, context = f"the worker on {socket.gethostname()}", shared.context
     with _one_at_a_time:
         if shared.version != __version__:

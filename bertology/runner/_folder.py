@@ -1,7 +1,5 @@
 """The record of a run next to its cells: settings, fingerprints, versions, sessions, and failures."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Finished runs: their files verified, their numbers computed again, and the parts of one experiment merged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Units computed, in this process, in its threads or in several processes; and the choice of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -26,8 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from threadpoolctl import threadpool_limits
 
-from bertology import _files
+from bertology import _files, activations, encoders
+from bertology._lazy import torch
 from bertology._machine import give_back_freed_memory, memory_for_vectors
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology.activations import Entry
@@ -44,10 +44,9 @@ from bertology.runner.plan import Plan, Unit
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
-    from bertology.encoders import Encoder
 
 ProgressFor = Callable[[str], Progress]  # gives the progress display of a job from its label
-_open: dict[str, Encoder] = {}
+_open: "dict[str, encoders.Encoder]" = {}
 """The model that this process has open: one at most, or beside it the one that it is compared with."""
 Outcome = Literal["computed", "found", "busy"]
 Numbered = tuple[int, Unit]  # a unit and its place in a run
@@ -170,20 +169,18 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
     return replace(jobs[0], reference=jobs[1] if jobs[1:] else None)
 
 
-def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> Encoder:
+def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> "encoders.Encoder":
     """The model with these weights; it stays open until another one is, or :func:`close_encoder`.
 
     A reference model is opened ``beside`` the one that is open.
     """
-    from bertology.encoders import load_encoder
-
     request = pair.request
     key = repr((pair.fingerprints[weights], pair.source, request.dtype, request.max_pieces, device))
     if not beside:
         for other in [other for other in _open if other != key]:
             del _open[other]
     if key not in _open:
-        _open[key] = load_encoder(
+        _open[key] = encoders.load_encoder(
             pair.source,
             init=weights.init,
             seed=weights.seed,
@@ -209,8 +206,6 @@ def extract_splits(
     Stored ones are verified unless they are ``trusted``, as those that this run has verified: to do so for each unit
     would read all of them twice.
     """
-    from bertology.activations import extract
-
     of, texts = read.texts(pair)
     entries, get_encoder = {}, partial(open_encoder, of, read.weights, context.device)
     for split, (sentences, recipe) in texts.items():
@@ -218,7 +213,7 @@ def extract_splits(
         if entry is None:
             what = "" if read.signal == "words" else f", {read.signal}"
             shown = context.progress(f"{of.called(read.weights)}, {split}{what}")
-            entry = extract(get_encoder, sentences, recipe=recipe, layers=of.layers, progress=shown)
+            entry = activations.extract(get_encoder, sentences, recipe=recipe, layers=of.layers, progress=shown)
         entries[split] = entry
     return entries
 
@@ -229,9 +224,6 @@ def one_thread(*, unless: bool = False) -> Iterator[int]:
 
     Yields how many there would be; ``unless`` a forward pass has the machine to itself, which takes all of them.
     """
-    import torch
-    from threadpoolctl import threadpool_limits
-
     before = torch.get_num_threads()
     if unless:
         yield before
@@ -391,7 +383,7 @@ class Bounds(BaseModel):
         return {"minimum": given, "maximum": given} if is_number else given
 
     @model_validator(mode="after")
-    def _ordered(self) -> Bounds:
+    def _ordered(self) -> "Bounds":
         if self.minimum > self.maximum:
             raise ValueError(f"minimum is {self.minimum} and maximum {self.maximum}: the first should be the smaller")
         return self
@@ -432,7 +424,7 @@ class SlurmProfile(BaseModel):
         """Most workers that there will be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
-    def cluster(self) -> SLURMCluster:
+    def cluster(self) -> "SLURMCluster":
         """The cluster, its scheduler in this process, no job submitted yet."""
         from dask_jobqueue import SLURMCluster
 
@@ -442,7 +434,7 @@ class SlurmProfile(BaseModel):
         plain["scheduler_options"] = {"dashboard_address": ":0", **plain.get("scheduler_options", {})}
         return SLURMCluster(processes=self.processes or self.cores, **plain)
 
-    def submit(self, cluster: SLURMCluster) -> None:
+    def submit(self, cluster: "SLURMCluster") -> None:
         """Submit the jobs, or let them follow the work."""
         if self.jobs.minimum < self.jobs.maximum:
             cluster.adapt(minimum_jobs=self.jobs.minimum, maximum_jobs=self.jobs.maximum)

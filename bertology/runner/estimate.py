@@ -1,13 +1,12 @@
 """The size and cost of an experiment before anything is computed: cells, progress, time, memory and disk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bertology._machine import memory_for_vectors, size_in_words
 from bertology._names import short_names
@@ -162,8 +161,6 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
 
 def _measured_flops() -> float:
     """Floating-point operations a second of one matrix product on one thread: the best of a few."""
-    from threadpoolctl import threadpool_limits
-
     size = 384
     matrix, best = np.ones((size, size), dtype=np.float32), float("inf")
     with threadpool_limits(1):

@@ -1,7 +1,5 @@
 """Experiment files: what may be in them is :class:`Experiment`; they are read with their includes, then changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

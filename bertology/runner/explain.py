@@ -1,20 +1,16 @@
 """An explanation of one number of a run, from the run's folder alone."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertology._files import read_json
+from bertology._lazy import pd
 from bertology.errors import BertologyError, quoted
 from bertology.families.request import RANDOM
 from bertology.results import read_results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTED = 12  # most cells that an error lists
 _SHOWN = 3  # predictions that an explanation shows
@@ -74,7 +70,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
     )
 
 
-def _cell_named(rows: pd.DataFrame, cell: str) -> str:
+def _cell_named(rows: "pd.DataFrame", cell: str) -> str:
     """The one cell that an id, the beginning of one, or ``TASK@LAYER`` means."""
     task, at, layer = cell.rpartition("@")
     if at:
@@ -92,10 +88,8 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
     raise BertologyError(f"{how} {quoted(cell)}; name one of {', '.join(cells)}{more}")
 
 
-def _listed(values: Mapping[str, Any] | pd.Series) -> str:
+def _listed(values: "Mapping[str, Any] | pd.Series") -> str:
     """Names and values that there are, in one line."""
-    import pandas as pd
-
     plain = {
         str(name).removeprefix("n_").replace("_", " "): value
         for name, value in values.items()
@@ -113,7 +107,7 @@ def _text(value: Any) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def _scores(rows: pd.DataFrame) -> Iterator[str]:
+def _scores(rows: "pd.DataFrame") -> Iterator[str]:
     for _, row in rows.iterrows():
         kind = "main metric" if row["main_metric"] else "further metric"
         counts = ("group", "ci_low", "ci_high", "ci_method", "n_items", "n_clusters", "n_runs")
@@ -123,8 +117,6 @@ def _scores(rows: pd.DataFrame) -> Iterator[str]:
 
 def _predictions(path: Path) -> Iterator[str]:
     """The predictions' file, how many equal the annotation, and the first of them."""
-    import pandas as pd
-
     if not path.is_file():
         return
     kept = pd.read_parquet(path)

@@ -4,8 +4,6 @@ The grid of an experiment is cut into places by numbers alone (:func:`places_of`
 :class:`Plan`, and each place becomes a :class:`Unit`: the cells that are computed together.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +43,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-_APART = 10_000
+_APART = 10_000  # control seeds are far from those that people choose
 Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
@@ -63,7 +61,7 @@ class _Resolver:
         known: T = self._known[key]
         return known
 
-    def plan(self, request: ProbeRequest) -> Plan:
+    def plan(self, request: ProbeRequest) -> "Plan":
         """The plan of a request, as :func:`make_plan` makes it."""
         (model,), probes = request.models, dict[str, Probe]()
         for task in request.tasks:
@@ -93,10 +91,7 @@ class _Resolver:
         return ModelCorpus(request, replace(source, name=title), shape, Corpus("", {}), Splits(), layers, {})
 
     def _weighed(self, pair: ModelCorpus, *, has_control: bool = False) -> ModelCorpus:
-        """The same model with the fingerprints of its own weights, and of random draws if they are a control.
-
-        Control seeds are far from those that people choose.
-        """
+        """The same model with the fingerprints of its own weights, and of random draws if they are a control."""
         model, fingerprints = pair.request.models[0], dict[Weights, str]()
         weights = [Weights(model.init, model.init_seed if model.init != "pretrained" else 0)]
         if has_control:
@@ -419,7 +414,7 @@ class Unit:
         model = self.plan.pair.source.title
         return f"{where}, {model}{' with random weights' if self.is_random_control else ''}"
 
-    def may_equal(self, other: Unit) -> bool:
+    def may_equal(self, other: "Unit") -> bool:
         """Whether both may have the same weights: random ones by design, checkpoints between which none moved."""
         steps, names = [unit.plan.pair.request.step for unit in (self, other)], []
         for unit, step in zip((self, other), steps, strict=True):
@@ -436,7 +431,7 @@ class Shard:
     of: int = 1
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
+    def parse(cls, text: str) -> "Shard":
         """``2/4`` is the second of four."""
         first, slash, last = text.partition("/")
         if not (slash and is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last)):

@@ -1,7 +1,5 @@
 """Running an experiment, or a request, to its tables; whatever is finished is not computed again."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertology import _files
+from bertology._machine import choose_device
 from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
@@ -187,8 +186,6 @@ class _Session:
         for unit in pending:
             if not unit.is_baseline:
                 unit.family.check_settings(unit.probe, list(map(attrgetter("config"), unit.draws[0])))
-        from bertology._machine import choose_device
-
         device = self._work.experiment.device
         # This machine does not know what the workers of a cluster have.
         of_cluster = self._engine == "dask" and not self._options.cluster.is_local

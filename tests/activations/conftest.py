@@ -1,7 +1,5 @@
 """A tiny encoder, some sentences, and the plain way of reading them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a person is shown of a long job."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Stored words and spans as features, chunk by chunk."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

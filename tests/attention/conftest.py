@@ -1,7 +1,5 @@
 """Tiny encoders of every family, a few awkward sentences, and their maps by brute force."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches of maps in which heads look where a test wants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every statistic against loops over Hugging Face's maps of one sentence at a time, in every family."""
 
-from __future__ import annotations
-
 import string
 from collections import defaultdict
 from collections.abc import Callable

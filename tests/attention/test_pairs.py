@@ -1,7 +1,5 @@
 """Sentences read with the one after them: what the model is given, what comes out, and which go together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The pass: batches, threads, windows, heads planted in it, and what it refuses."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

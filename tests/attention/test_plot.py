@@ -1,7 +1,5 @@
 """One head as a labelled heatmap: the map of transformers, cell by cell, under the words that it lies between."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of all heads, its picture, distances between heads, rollout and flow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

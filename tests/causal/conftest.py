@@ -1,7 +1,5 @@
 """The embedded model, which all tests of causal interventions read."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology.encoders import Encoder, load_encoder

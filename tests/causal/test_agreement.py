@@ -1,7 +1,5 @@
 """Pairs of texts that differ in the number of the subject."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

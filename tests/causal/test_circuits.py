@@ -1,7 +1,5 @@
 """Circuits: against passes written out by hand, total gradients, a linear model, and a planted path."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

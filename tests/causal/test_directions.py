@@ -1,7 +1,5 @@
 """Exchanged subspaces: against plain hooks and whole states, a planted direction, and labels without a signal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

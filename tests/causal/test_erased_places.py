@@ -1,7 +1,5 @@
 """The number of the subject erased place by place: choices fall to chance where it is used, and nowhere else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

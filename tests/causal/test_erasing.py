@@ -1,7 +1,5 @@
 """Erasing a property from a running model: beside plain hooks, formulas by hand, and the pocket world."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

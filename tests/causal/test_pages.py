@@ -1,7 +1,5 @@
 """The pages of patching and attribution: what stands on them, and how they are worked in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command line as a person meets it: arguments in; exit status, output and errors out."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

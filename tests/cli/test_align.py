@@ -1,7 +1,5 @@
 """``bertology align``: words of a text and of its translation, printed, drawn, and of a file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

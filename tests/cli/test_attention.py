@@ -1,7 +1,5 @@
 """``bertology attention``: a sentence in, a page out; a mistake is one line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

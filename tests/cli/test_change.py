@@ -1,7 +1,5 @@
 """``bertology finetune`` and ``compress``: the commands, a folder probed, and mistakes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

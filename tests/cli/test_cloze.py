@@ -1,7 +1,5 @@
 """``bertology cloze``: a sentence with a mask in, a table by layer out."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Column files of two free tags, which do not say what their columns are: ``--columns`` and ``columns:`` do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What can be wrong with labelled spans: one line that names it and exit status 2, or a note that counts it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bertology attribute`` and ``patch``: what is printed, drawn and refused; the words of the texts of commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a person gets wrong is answered with one line that names it, and exit status 2."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -1,7 +1,5 @@
 """``bertology neighbours``: shares by layer, neighbours in context, and what is not possible."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Whatever the operating system refuses is one line that names the path, and exit status 2."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Probes and a model's own head in one run: what tables, figures and the report call things, and that it verifies."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

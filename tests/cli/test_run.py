@@ -1,7 +1,5 @@
 """``bertology run``, ``plan`` and ``schema`` as a person meets them."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Standard streams that are closed, or whose reader has gone."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``bertology tokenize``: pieces step by step, and measures of a corpus for several tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A readout of another package by name: installed, listed, checked, and reported where it is broken."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bertology tree``: a sentence in; heads, relations, pictures out; the probe fitted once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

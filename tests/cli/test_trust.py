@@ -1,7 +1,5 @@
 """Code that comes with a model runs only where the command line or the call says so, each time; never by a file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

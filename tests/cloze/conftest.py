@@ -1,7 +1,5 @@
 """Tiny masked models of several families, as the tests of encoders build them, and a reference that is theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

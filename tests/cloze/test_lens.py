@@ -1,7 +1,5 @@
 """The tuned lens: identities, a fit that comes nearer than the logit lens, and files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

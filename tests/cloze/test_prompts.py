@@ -1,7 +1,5 @@
 """Prompts and answers in pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Copies of the tiny model in which something known was changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

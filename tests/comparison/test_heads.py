@@ -1,7 +1,5 @@
 """Statistics of heads beside those of a reference: exactly 0 for a copy, and paired by sentence otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

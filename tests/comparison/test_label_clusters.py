@@ -1,7 +1,5 @@
 """Clusters of labels: planted ones are found, random labels have none, and moved ones show as moved."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

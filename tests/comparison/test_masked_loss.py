@@ -1,7 +1,5 @@
 """Losses on the same masked words: none between a model and itself, and a damaged one loses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is given to ``compare``, damaged: taken, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

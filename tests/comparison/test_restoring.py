@@ -1,7 +1,5 @@
 """Restored layers: none matters where nothing was changed, the one with noise does, all of them are the reference."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Retained knowledge: all of it in the same model, none at the floor, by hand in between, undefined without surplus."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

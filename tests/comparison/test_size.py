@@ -1,7 +1,5 @@
 """Size as counted by hand, and speed beside the first model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Distances of weights: nothing between a model and itself, noise where it was put, sums as done by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

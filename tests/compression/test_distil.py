@@ -1,7 +1,5 @@
 """Distillation: the student learns, and a stopped run ends with the same weights."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Speed and size, also with int8 arithmetic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@
 Everything is computed offline: on random numbers, on the embedded model, and on a GPT-2 with random weights.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from collections.abc import Callable

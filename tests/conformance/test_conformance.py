@@ -1,7 +1,5 @@
 """Bertology beside other libraries that compute the same, and the page that shows it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of spaCy with sentences in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labels −100, which losses of Hugging Face ignore, are left out and counted, whatever they are read from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged corpora of every format: read, or refused in one line that quotes little of them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

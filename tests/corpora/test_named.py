@@ -1,7 +1,5 @@
 """Corpora by name or path, treebanks that are downloaded, the cache folder, and splits that are made."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import random

@@ -1,7 +1,5 @@
 """Corpora of several languages: marks of sentences, joins by id, parallel files, gold links of words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Words with senses: CoarseWSD-20, Senseval, WiC, WiC-TSV; texts of pairs apart; pseudowords."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ten probing tasks of sentences, made from a treebank."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Sentences: places of words in the natural text, many sentences in little memory, and notes on irregularities."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sentences divided by whether order and structure agree: of treebanks, and the files of Lin et al. (2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

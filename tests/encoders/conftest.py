@@ -1,7 +1,5 @@
 """Tiny random models of every family, with tokenizers built on the spot, saved as people save theirs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text cut into subwords in windows, and words found among them, against brute force."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

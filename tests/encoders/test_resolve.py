@@ -1,7 +1,5 @@
 """Names, folders, the hub, checkpoints, shapes and fingerprints."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Model folders written, and adapters merged into their models."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

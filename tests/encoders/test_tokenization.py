@@ -1,7 +1,5 @@
 """Tokenizers followed step by step, and measured on a corpus."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Words that share subwords, vectors and attention of words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

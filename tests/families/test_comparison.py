@@ -1,7 +1,5 @@
 """The contract of a reference model: who has one, what is read of it, what names cells, what fails in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A family is found by the name that a probe states, and a new one takes little code."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Trees as they are kept: what is read back decides as the numbers did."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bertology.families.trees import marks_of_tree

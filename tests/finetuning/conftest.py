@@ -1,7 +1,5 @@
 """Small corpora with a label, a number or an answer that can be learned, and one way to fine-tune on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

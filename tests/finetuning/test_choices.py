@@ -1,7 +1,5 @@
 """Multiple choice: tables become items, items become inputs of a model, and a right continuation can be learned."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -13,12 +13,7 @@ import pandas as pd
 import peft
 import pytest
 import torch
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    DebertaV2Config,
-)
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, DebertaV2Config
 
 from bertology import Corpus, load_encoder, probe
 from bertology.corpora import Sentences

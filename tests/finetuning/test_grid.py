@@ -1,7 +1,5 @@
 """Fine-tunings of a file: what a file may hold, its mistakes by line, and the table with paired differences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders that are in use or of another run, what goes wrong in training, the optimizer, and mistakes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

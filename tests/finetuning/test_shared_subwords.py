@@ -1,7 +1,5 @@
 """Words that share subwords: each label is learned and scored at a subword of its own, or left out and counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

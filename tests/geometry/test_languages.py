@@ -1,7 +1,5 @@
 """Languages: alignment by definition and against SimAlign, retrieval by brute force, a planted shift of languages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

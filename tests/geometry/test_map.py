@@ -1,7 +1,5 @@
 """The map of nearest occurrences: places as of scikit-learn, what a page holds, and that no word breaks out of it."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

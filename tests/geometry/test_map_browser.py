@@ -1,7 +1,5 @@
 """The map in a browser: worked by mouse, touch and keys, says nothing on the console and asks for nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The nearest occurrences of a word, against scikit-learn and by hand."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

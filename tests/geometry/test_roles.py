@@ -1,7 +1,5 @@
 """Tensor product representations: roles of words, and what fits find of them in vectors of sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Nearest centroids and neighbours, clusters and pairs of occurrences, against scikit-learn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

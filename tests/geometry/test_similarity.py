@@ -1,7 +1,5 @@
 """Likeness of vectors and of layers, against scikit-learn, scipy and definitions; of two models as of one."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statistics of the vectors of a text, by brute force, against scikit-learn and with planted signals."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -11,14 +9,7 @@ from sklearn.decomposition import PCA
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry.text import (
-    OneLayer,
-    TextStatistics,
-    WordSample,
-    cluster_means,
-    explainable_variance,
-    k_means,
-)
+from bertology.geometry.text import OneLayer, TextStatistics, WordSample, cluster_means, explainable_variance, k_means
 
 RNG = np.random.default_rng
 

@@ -1,7 +1,5 @@
 """Every measure of two models whose tokenizers, and so whose stores, order the words differently."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,7 @@ from bertology.comparison import label_clusters
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError
-from bertology.geometry.similarity import (
-    compare_layers,
-    likeness,
-    model_similarity,
-    most_alike,
-    moves_from_reference,
-)
+from bertology.geometry.similarity import compare_layers, likeness, model_similarity, most_alike, moves_from_reference
 from bertology.measures.sums import LayerSums
 
 Floats = NDArray[np.float64]

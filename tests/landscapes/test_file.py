@@ -1,7 +1,5 @@
 """Landscapes written down in files: mistakes by line, changes, and results that are not overwritten."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Directions, sharpness and eigenvalues on losses whose curvature is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines and controls: majority labels, words, random labels, and a lexical model of spans."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Bootstraps over clusters, runs and seeds, against scipy and simulations."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,19 +1,11 @@
 """Comparisons of scores, and scores over layers and steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from bertology.measures import bootstrap, compare, count_labels
-from bertology.measures.intervals import (
-    before,
-    best_set,
-    expected_layer,
-    mean_over_steps,
-    step_reached,
-)
+from bertology.measures.intervals import before, best_set, expected_layer, mean_over_steps, step_reached
 
 
 def measured(correct, cluster, **options):

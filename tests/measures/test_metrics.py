@@ -1,7 +1,5 @@
 """Counts and metrics of them, against scikit-learn, scipy and counting by hand."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The second language: translation, its corpus and documents, and the embedded models of two languages."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

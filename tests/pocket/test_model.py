@@ -1,7 +1,5 @@
 """Pocket BERT, as shipped, is worth probing: measured, not believed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The grammar, the world and the corpus of the pocket world: annotation is valid, and means what it says."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,14 +9,7 @@ import pytest
 from bertology.corpora import Corpus, Sentence, Target, load_corpus
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
-from bertology.pocket import (
-    agreement_items,
-    candidates,
-    fact_prompts,
-    facts,
-    pretraining_documents,
-    role_prompts,
-)
+from bertology.pocket import agreement_items, candidates, fact_prompts, facts, pretraining_documents, role_prompts
 from bertology.pocket._grammar import Style, verbal_group
 from bertology.pocket._texts import chunks, derived, generate_corpus
 from bertology.pocket._words import (

@@ -1,7 +1,5 @@
 """Sentences written by hand, and corpora whose labels can be read off word vectors, or cannot."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

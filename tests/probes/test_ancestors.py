@@ -1,7 +1,5 @@
 """Ancestor tagging: the labels of constituents and of relations above a word, against trees done by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

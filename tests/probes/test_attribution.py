@@ -1,7 +1,5 @@
 """Attribution as a task: what tables say of texts whose cause is known."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology import probe

@@ -1,7 +1,5 @@
 """Labels and numbers of words, sentences and pairs of texts by the name of a column."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What differs between a model and its reference: vectors and attention, of models made for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

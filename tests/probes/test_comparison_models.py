@@ -1,7 +1,5 @@
 """Weights, losses, clusters of labels and restored layers of a model and its reference, as tasks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Exchanged directions as a task: what the grammar of the pocket world says of its tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology import probe

@@ -1,7 +1,5 @@
 """The nine tasks of edge probing: their items, and that what is planted is found and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

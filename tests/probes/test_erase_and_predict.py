@@ -1,7 +1,5 @@
 """The task erase_and_predict: rows, errors, and agreement in the pocket world without number."""
 
-from __future__ import annotations
-
 import pytest
 
 import bertology

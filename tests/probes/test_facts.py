@@ -1,7 +1,5 @@
 """Facts completed from closed sets of candidates, next to the pseudo-log-likelihoods of whole sentences."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Readouts of one model put to another: to itself, to a rotated copy, to one without what is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

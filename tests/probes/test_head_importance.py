@@ -1,7 +1,5 @@
 """What a model loses without a head, from the probe to what is measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology.activations.progress import silent

@@ -1,7 +1,5 @@
 """Questions about languages, on a corpus of two whose words are known."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lenses as a task."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology import probe

@@ -1,7 +1,5 @@
 """Items made by rule: physical common sense, and numbers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Patching as a task: what the grammar of the pocket world says of its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

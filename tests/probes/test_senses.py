@@ -1,7 +1,5 @@
 """Word senses: nearest occurrences, clusters, pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The ten probing tasks of sentences on the embedded model."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology import Corpus, Sentence, probe

@@ -1,7 +1,5 @@
 """Similarity of sentences, next to cosines of the encoder's own vectors and scipy's correlations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Structural probes, on trees that can be read off word vectors, or cannot."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Causal tracing as a task: facts of the pocket world come from their subject."""
 
-from __future__ import annotations
-
 import pytest
 
 from bertology import probe

@@ -1,7 +1,5 @@
 """Methods against known truth: the pocket world's causes, by construction, and what methods give to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

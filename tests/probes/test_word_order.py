@@ -1,7 +1,5 @@
 """Word order: what is planted as place, or as a role in the tree, and what parts them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labels of words that a treebank has, and values of features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What cloze probes ask: checks, samples and fingerprints."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Probes that are given as objects, or made known to this process."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

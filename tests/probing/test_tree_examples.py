@@ -1,7 +1,5 @@
 """Whole sentences as items: which have a tree to find, which words count, and what is no tree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """``bayes.v1`` and the variational code: what is there is worth its price, and nothing is bought where nothing is."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

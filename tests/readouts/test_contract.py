@@ -1,7 +1,5 @@
 """What holds of every readout of labels: fits side by side are fits apart, seeds decide, probabilities are such."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

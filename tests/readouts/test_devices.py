@@ -1,7 +1,5 @@
 """Fits on every device that there is: the planted signal is found, and predictions are those of the processor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Edge probes find what stands in spans, in the layer it stands in, and are single probes fitted side by side."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

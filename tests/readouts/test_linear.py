@@ -1,7 +1,5 @@
 """Linear readouts: they find what is there, as scikit-learn does at every strength, and say whether they arrived."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

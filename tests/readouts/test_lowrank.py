@@ -1,7 +1,5 @@
 """``lowrank.v1`` sees as many directions as it is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

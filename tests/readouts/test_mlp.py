@@ -1,7 +1,5 @@
 """``mlp.v1`` finds what no linear readout can, and nothing where nothing is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The online code: short where there is something to find, never better than chance where there is nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

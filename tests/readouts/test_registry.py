@@ -1,7 +1,5 @@
 """Readouts by name, and what they are given."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ridge regression of numbers against scikit-learn's, and what it finds where there is nothing to find."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Vectors brought to mean and spread of others: a shift and a stretch of dimensions are undone, a rotation is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """The line on data and alignment stands under every table, in every format, and in the rows of the task itself."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

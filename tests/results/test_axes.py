@@ -1,7 +1,5 @@
 """Axes of charts end at the bounds of a measure."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

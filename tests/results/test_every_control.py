@@ -1,7 +1,5 @@
 """Every control that any family computes, by the registry of probes, is shown in every format."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Fitted probes on new text: against what was predicted in the run, scikit-learn and transformers."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

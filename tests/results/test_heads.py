@@ -1,7 +1,5 @@
 """Tables of attention heads: which stands out, beside what, in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

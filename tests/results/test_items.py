@@ -1,7 +1,5 @@
 """Predictions of single items as a frame: against scikit-learn, and against the files they are kept in."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scores over steps: a task that is learned after a known step, planted in made-up predictions."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

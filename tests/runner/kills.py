@@ -8,8 +8,6 @@ command runs to its end: no file may be there, in its folder, in the cache or in
 run which nobody kills does not leave, and tables and weights must be those of such a run.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

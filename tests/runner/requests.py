@@ -1,7 +1,5 @@
 """Requests that differ from another one in a few settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bertology.families.request import _PLACES

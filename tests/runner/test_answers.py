@@ -1,7 +1,5 @@
 """What a model says of items, where spelling and place decide which entry a word is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Corpora that differ in names, documents or groups alone: each has predictions under its own names, from one store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

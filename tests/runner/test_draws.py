@@ -1,7 +1,5 @@
 """Random weights are drawn as often as asked for, and scores are means over draws and over seeds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A task read off vectors from which another, or itself, has been taken out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What ``bertology explain`` says of a cell is what the run's folder holds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

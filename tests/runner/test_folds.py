@@ -1,7 +1,5 @@
 """Cross-validation: each item is scored once, by a fit that did not see its group, as ordinary runs of the folds do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

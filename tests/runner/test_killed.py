@@ -3,8 +3,6 @@
 Most are forked from one process (``tests.commands``); one run is killed and started again as a plain command, too.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Fine-tuning that is killed and started again ends with the same weights, scores and records."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

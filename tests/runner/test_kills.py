@@ -1,7 +1,5 @@
 """The short version of ``tests.runner.kills``: what is left of jobs that are killed."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

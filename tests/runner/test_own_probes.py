@@ -1,7 +1,5 @@
 """Probes that are not installed: asked for as objects or by name, with every engine, and never mistaken for others."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The vector of a sentence: what readouts of single vectors are fitted to, what cells are called, what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

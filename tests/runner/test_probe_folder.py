@@ -1,7 +1,5 @@
 """``probe --out`` leaves the folder of a run, as an experiment leaves it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

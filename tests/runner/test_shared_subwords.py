@@ -1,7 +1,5 @@
 """Words that share all their subwords with another word, as *de* and *le* of French *du*, have the same vector."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

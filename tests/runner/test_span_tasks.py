@@ -1,7 +1,5 @@
 """Tasks of spans from corpus to rows: label sets, baselines, control tasks, and what was left out of a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

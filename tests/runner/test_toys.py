@@ -1,7 +1,5 @@
 """A task family and a readout of another package are listed, planned, run, resumed, reported and drawn as ours are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

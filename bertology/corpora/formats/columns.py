@@ -1,7 +1,5 @@
 """Files of one word a line with its tags (CoNLL-2000, CoNLL-2003, IOB2 and BIOES NER files), or of plain text."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator, Sequence
@@ -86,7 +84,7 @@ def _read(path: Path, names: Sequence[str], tabbed: bool, oddities: Oddities) ->
 
 
 def _sentences(
-    path: Path, names: Sequence[str], tabbed: bool, lines: array[int], oddities: Oddities
+    path: Path, names: Sequence[str], tabbed: bool, lines: "array[int]", oddities: Oddities
 ) -> Iterator[Sentence]:
     """Sentences as they stand in the file; the line of each word is put into ``lines``."""
     rows, comments = list[list[str]](), list[str]()

@@ -1,7 +1,5 @@
 """CoNLL-U, read and written, CoNLL-U Plus, and Universal PropBank, which has further columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

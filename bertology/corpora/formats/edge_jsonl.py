@@ -1,7 +1,5 @@
 """Edge probing's own format: one JSON object a line with a text and its labelled spans (Tenney et al. 2019)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Trees in brackets as of the Penn Treebank (Marcus et al. 1993), and OntoNotes as of the CoNLL-2012 shared task."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

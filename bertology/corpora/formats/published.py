@@ -1,7 +1,5 @@
 """Published sets with files of their own: SemEval-2010 Task 8, SentEval, STS, SQuAD, pronouns, Lin et al. (2019)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

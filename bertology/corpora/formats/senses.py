@@ -1,7 +1,5 @@
 """Words with their senses in context: CoarseWSD-20, WiC and WiC-TSV, and the lexical samples of Senseval."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,30 +1,26 @@
 """spaCy in and out: documents, ``.spacy`` files, and raw text annotated by a pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertology._files import digest, opened
+from bertology._lazy import spacy
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._files import split_files, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.corpora._words import entities_of
 from bertology.errors import CorpusError, quoted
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc, Span
-    from spacy.vocab import Vocab
-
 _SEGMENT = "add a sentencizer or a parser to the pipeline: nlp.add_pipe('sentencizer')"
 _UNSTATED = "not stated in the file; taken for people"
 
 
-def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs", split: str = "test") -> Corpus:
+def from_docs(
+    docs: "Iterable[spacy.tokens.Doc]", *, annotator: str | None, name: str = "docs", split: str = "test"
+) -> Corpus:
     """A corpus of spaCy documents.
 
     Words are the tokens that are not white space; white space of any kind and amount between two words is one space
@@ -45,7 +41,7 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
     return Corpus(name, {split: Sentences(sentences_of_docs(docs))}, annotator=annotator)
 
 
-def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_web_sm") -> Corpus:
+def annotate_text(path_or_text: str | Path, pipeline: "str | spacy.language.Language" = "en_core_web_sm") -> Corpus:
     """Raw text, annotated by a spaCy pipeline; its labels are silver.
 
     The corpus has the one split ``test``; its ``annotator`` is the pipeline's name and version.
@@ -58,8 +54,6 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     Raises:
         CorpusError: the pipeline is not installed or finds no sentences, or there is no word in the text.
     """
-    import spacy
-
     try:
         nlp = spacy.load(pipeline) if isinstance(pipeline, str) else pipeline
     except OSError:
@@ -79,7 +73,7 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     return Corpus(name, {"test": sentences}, language=str(meta["lang"]), annotator=annotator)
 
 
-def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
+def to_docs(sentences: Iterable[Sentence], vocab: "spacy.vocab.Vocab") -> "Iterator[spacy.tokens.Doc]":
     """A spaCy document for each sentence.
 
     Carries words, spacing, heads and the layers ``upos xpos lemma feats deprel ner``; other layers, comments and
@@ -90,8 +84,6 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
     Raises:
         CorpusError: spaCy does not take an annotation, such as a ``upos`` that is not universal.
     """
-    from spacy.tokens import Doc
-
     for sentence in sentences:
         layers = {name: [value or "" for value in values] for name, values in sentence.layers.items()}
         # A space follows inside tokens that their words do not spell.
@@ -103,7 +95,7 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
             heads = [head - 1 if head else index for index, head in enumerate(sentence.heads)]
         deps = layers.get("deprel") or (["dep"] * len(sentence) if heads else None)
         try:
-            doc = Doc(
+            doc = spacy.tokens.Doc(
                 vocab,
                 words=list(sentence.words),
                 spaces=[space or index in apart for index, space in enumerate(spaced)],
@@ -130,16 +122,13 @@ class DocBins(Format):
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file, or in a folder of files, one a split."""
-        from spacy.tokens import DocBin
-        from spacy.vocab import Vocab
-
         stated, splits = set[str | None](), dict[str, list[Sentence]]()
         by_split = split_files(path, self.suffixes, what=self.title)
         for split, file in ((split, file) for split, files in by_split.items() for file in files):
             with opened(file, error=CorpusError) as opened_file:
                 content = opened_file.read()
             try:
-                docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
+                docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.vocab.Vocab()))
                 # What a word is annotated with is looked up when it is asked for.
                 splits.setdefault(split, []).extend(sentences_of_docs(docs, where=f"{file}: "))
                 annotators = [doc.user_data.get("annotator", "") for doc in docs]
@@ -156,7 +145,7 @@ class DocBins(Format):
         return replace(corpus_at(path, splits, notes=notes), annotator=annotator)
 
 
-def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+def sentences_of_docs(docs: "Iterable[spacy.tokens.Doc]", *, where: str = "") -> Iterator[Sentence]:
     """The sentences of each document that has any text; those of one document are a group."""
     for number, doc in enumerate(docs, 1):
         if not len(doc):
@@ -171,7 +160,7 @@ def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sente
             yield _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}", group)
 
 
-def _sentence(span: Span, name: str, group: str) -> Sentence:
+def _sentence(span: "spacy.tokens.Span", name: str, group: str) -> Sentence:
     tokens = [token for token in span if not token.is_space]
     ends = [token.idx + len(token.text) for token in tokens]
     begins = [token.idx for token in tokens[1:]] + [ends[-1]]

@@ -1,7 +1,5 @@
 """Cloze items: tables with a row an item, and what readers of published sets share: fields, masks, templates."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ LMs*) negate prompts and put misleading words before them. BEAR (Wiland et al. 2
 candidates among which each answer is ranked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Minimal pairs (BLiMP, Marvin & Linzen) and agreement with a mask at the form (Linzen, Gulordava, Goldberg)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,6 @@
 """Items of Ettinger (2020), of documents, and made by rule: numbers, and everyday objects of tables of our own."""
 
-from __future__ import annotations
-
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -257,9 +256,6 @@ _PLURAL = frozenset({"stairs", "savings", "profits", "wages", "drums", "beans", 
 
 
 def _table(name: str) -> list[str]:
-    """The lines of one of our tables of objects."""
-    import tomllib
-
     tables: dict[str, str] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
     return tables[name].strip().splitlines()
 

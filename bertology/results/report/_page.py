@@ -1,7 +1,5 @@
 """The report of one or several runs: one HTML document with its style, script and data inside it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
+from bertology._lazy import pd
 from bertology._names import layer_label
 from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
@@ -18,9 +19,6 @@ from bertology.results.compared import Compared
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import Cell, Note, Table
 from bertology.results.views import head_place
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _HERE = "results/report/assets/"
 _SURE = "★: the models differ at a false discovery rate of 5 %, over all layers and models of a task."
@@ -208,7 +206,6 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
 
 
 def _sizes(sizes: pd.DataFrame) -> Iterator[Table]:
-    """A line for each model."""
     rows = {}
     for row in sizes.to_dict("records"):
         rows[row["model"]] = [

@@ -1,7 +1,5 @@
 """Confusion of heads and layers about candidates, in bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

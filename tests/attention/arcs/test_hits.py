@@ -1,7 +1,5 @@
 """Arcs and candidates against loops over Hugging Face's maps, and planted heads."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial

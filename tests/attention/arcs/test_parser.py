@@ -1,7 +1,5 @@
 """The parser made of attention maps: its score by hand, what it finds, and what it does not."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Trees of heads against loops over Hugging Face's maps and against networkx, and planted trees."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from functools import partial

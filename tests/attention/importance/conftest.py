@@ -1,7 +1,5 @@
 """A tiny BERT that reads the pocket world, and its attention taken apart by hand."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

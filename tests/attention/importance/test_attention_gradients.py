@@ -1,7 +1,5 @@
 """Gradients at attention weights, against moving each weight by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Importance by gradients, against moving each gate by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Heads disabled one by one, against whole passes with the same heads off by hand."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Curves of heads taken out, against sets of heads counted out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

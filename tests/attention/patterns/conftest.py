@@ -1,7 +1,5 @@
 """Maps made by hand: what each pattern is at its plainest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

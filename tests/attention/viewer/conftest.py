@@ -1,7 +1,5 @@
 """Pages on sentences of tiny encoders."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

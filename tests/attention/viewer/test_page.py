@@ -1,7 +1,5 @@
 """The page as a file: whole, closed, small enough; what is asked wrongly is one line."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Cross-attention of encoder-decoders equals what transformers gives when it is trained on the target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page as a widget: what is looked at is the same in the notebook and in the page."""
 
-from __future__ import annotations
-
 import builtins
 import json
 from typing import Any

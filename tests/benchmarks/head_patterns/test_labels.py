@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Files of one word a line with its tags."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

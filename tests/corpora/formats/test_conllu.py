@@ -1,7 +1,5 @@
 """CoNLL-U: what is read, what is written, and every way in which a file can be wrong."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Edge JSONL, and everything that may be wrong with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Trees in brackets, and OntoNotes as of CoNLL-2012."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

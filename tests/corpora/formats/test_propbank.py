@@ -1,7 +1,5 @@
 """Universal PropBank, alone and joined to a treebank."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

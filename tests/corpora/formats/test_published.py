@@ -1,7 +1,5 @@
 """Published sets: SemEval-2010 Task 8, SentEval, SQuAD, hard pronouns."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,21 +1,11 @@
 """spaCy in and out, with pipelines made here: nothing is downloaded."""
 
-from __future__ import annotations
-
 import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from bertology.corpora import (
-    MultiwordToken,
-    Sentence,
-    Target,
-    annotate_text,
-    from_docs,
-    load_corpus,
-    to_docs,
-)
+from bertology.corpora import MultiwordToken, Sentence, Target, annotate_text, from_docs, load_corpus, to_docs
 from bertology.errors import CorpusError
 from tests.corpora.docbins import write_docbin
 

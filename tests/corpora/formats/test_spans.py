@@ -1,7 +1,5 @@
 """IOB1 and IOB2, against definitions by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

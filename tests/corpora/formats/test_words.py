@@ -1,7 +1,5 @@
 """Words of raw text and their spacing, and text without annotation."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """LAMA, ParaRel, and negated and misprimed LAMA."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Minimal pairs of BLiMP and of Marvin & Linzen, and agreement items as Goldberg (2019) asked them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

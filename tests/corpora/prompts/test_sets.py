@@ -1,7 +1,5 @@
 """The sets of Ettinger, documents, and items made by rule."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

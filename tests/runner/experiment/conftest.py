@@ -1,7 +1,5 @@
 """A small experiment in a file, the run of it that many tests read, and a dask cluster to kill one by one."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

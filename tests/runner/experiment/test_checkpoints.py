@@ -1,7 +1,5 @@
 """Checkpoints of a training as models of an experiment, and of a request."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cloze tasks beside others in an experiment: the same bytes on every engine and in parts; a model without a head."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which cluster is meant: what a person may get wrong, and what Slurm would be asked."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

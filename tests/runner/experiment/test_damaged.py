@@ -1,7 +1,5 @@
 """Folders of runs that are damaged: each command works on them or refuses in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The dask engine on real processes: the same bytes as in one process, whatever is killed on the way."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import threading

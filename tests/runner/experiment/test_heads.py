@@ -1,7 +1,5 @@
 """Tasks of attention heads in an experiment: maps are read once for all of them, and each stays a unit of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

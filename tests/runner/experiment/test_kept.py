@@ -1,7 +1,5 @@
 """Runs that are finished: merged from shards, verified, and repeated from their own record."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Runs that are killed, and runs that meet in one folder, end in the tables of a run left alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

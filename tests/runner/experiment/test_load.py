@@ -1,7 +1,5 @@
 """An experiment file says what it means, or is answered with file, line and key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run: what it computes and keeps, what it does not do twice, and what becomes of what fails."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parts of a run: each looks at its own models alone, and together they are the whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
