@@ -62,5 +62,5 @@ def test_a_planted_shortcut_is_found() -> None:
     for method in ("leave one out", "integrated gradients"):
         assert of["cause_first_strongest", method] > 0.9
     assert of["unused_share_strongest", "words exchanged (the truth)"] < 0.2
-    with pytest.raises(BertologyError, match="known cause .* such as agreement, facts, tense, shortcut"):
+    with pytest.raises(BertologyError, match=r"known cause .* such as agreement, facts, tense, shortcut"):
         probe("truth:shortcuts")
