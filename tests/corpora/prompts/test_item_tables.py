@@ -305,4 +305,4 @@ def test_the_language_of_texts_reaches_tasks_that_need_words(by_character: None,
     (alone, _) = subject_pairs(read_facts(str(facts), columns="text=text,good=good,subject=subject,language=zh"))
     assert alone is not None
     assert alone.places == pair.places
-    assert alone.sentences()[0].words == ("我", "们", "[MASK]", "公", "园", "。")
+    assert alone.words()[0] == ("我", "们", "[MASK]", "公", "园", "。")
