@@ -415,15 +415,14 @@ class Passes:
             self.base_scores = scores
         else:
             of_base = self._base[1]
-        found, by_head = torch.zeros(len(layers), len(cells), dtype=torch.float64), self._site == "head"
+        found, n_parts = np.zeros((len(layers), len(cells))), self._encoder.n_heads if self._site == "head" else 1
         for place, layer in enumerate(layers):
-            parts = ((self._of_source[layer] - of_base[layer]) * slopes[layer]).double().cpu()
-            n_parts = self._encoder.n_heads if by_head else 1
-            parts = parts.reshape(*parts.shape[:2], n_parts, -1).sum(-1)  # [row, piece, head]
+            product = ((self._of_source[layer] - of_base[layer]) * slopes[layer]).double().cpu()
+            parts = product.reshape(*product.shape[:2], n_parts, -1).sum(-1).numpy()  # [row, piece, head]
             for number, (row, cell) in enumerate(cells):
                 heads = slice(None) if cell.head is None else cell.head - 1
-                found[place, number] = parts[row, torch.from_numpy(cell.pieces)][:, heads].sum()
-        return found
+                found[place, number] = parts[row, cell.pieces][:, heads].sum()
+        return torch.from_numpy(found)
 
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
