@@ -501,7 +501,7 @@ def attribute(
         columns: of a table, as of :func:`bertology.load_corpus`.
         task: the labels of the corpus, such as ``sentence_label:label``; that for which the model was fine-tuned when
             left out.
-        split: split of the corpus.
+        split: split of the corpus, where it has several.
         sentences: number of texts of the corpus at most, the first ones.
         model: as of :func:`probe`, with a head for the target; by folder, hub id, or in memory.
         methods: names, in a sequence or with commas, such as ``integrated_gradients,leave_one_out``, or ``all``; those
@@ -543,12 +543,18 @@ def attribute(
         if second is not None or candidates is not None:
             raise ClozeError("a corpus has its own second texts and labels: leave second and candidates out")
         loaded = load_corpus(corpus, columns=columns)
-        (only, *others) = loaded.splits
-        read = loaded[split if others else only][:sentences]
-        chosen_task = task or task_of(encoder)
+        parts, is_whole = list(loaded.splits.values()), len(loaded.splits) == 1 or "splits" in loaded.notes
+        # A corpus without splits of its own is explained as a whole.
+        read = Sentences(one for part in parts for one in part) if is_whole else loaded[split]
+        read, chosen_task = read[:sentences], task or task_of(encoder)
         questions = questions_of(chosen_task, read, None if target is None else _target(encoder, None, target, probe))
+        if isinstance(scores, str):
+            if "splits" in loaded.notes or len(parts) > 1 or len(questions) != len(read):
+                remedy = "give the table as one split, {'dev': table} or a file dev.tsv, with an item in each row"
+                raise CorpusError(f"scores {quoted(scores)}: {remedy}")
+            scores = {scores: list_column(corpus, scores, len(questions))}
     if isinstance(scores, str):
-        scores = {scores: list_column(corpus, scores, len(questions))}
+        raise CorpusError(f"scores {quoted(scores)}: a column is one of a corpus: name it, or give lists by name")
     chosen: Any = methods if methods in (None, "all") else parse_names(methods or "")
     return attribute_questions(
         encoder,

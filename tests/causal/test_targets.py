@@ -271,6 +271,16 @@ def test_labels_are_traced_and_probes_explained(make: Callable[[str], tuple[Any,
     assert written.found[0].difference == pytest.approx(one.difference, abs=1e-5)
 
 
+def test_a_column_of_scores_belongs_to_the_rows_in_their_order(make: Callable[[str], tuple[Any, Any]]) -> None:
+    rows = [{"text": f"The dog sees {n} cats.", "label": "ab"[n % 2], "mine": [n, 0, 0, 0, 0, 0]} for n in range(12)]
+    settings: dict[str, Any] = {"model": make("label"), "task": "sentence_label:label", "methods": "leave_one_out"}
+    found = attribute(corpus={"dev": rows}, scores="mine", **settings)
+    assert [one.scores["mine", 0][0] for one in found.found] == list(range(12))
+    assert len(attribute(corpus=rows, **settings).found) == 12
+    with pytest.raises(BertologyError, match="scores 'mine': give the table as one split"):
+        attribute(corpus=rows, scores="mine", **settings)
+
+
 def test_scores_of_others_are_tested_alike(make: Callable[[str], tuple[Any, Any]]) -> None:
     model, texts = make("label"), [TEXT, SECOND]
     own = attribute(texts, model=model, methods="leave_one_out")
