@@ -41,9 +41,6 @@ else:
     spacy, tokenizers = map(LazyModule, ("spacy", "tokenizers"))
     torch, transformers = map(LazyModule, ("torch", "transformers"))
 
-__all__ = ["PROVIDED", "LazyModule", "lazy_attributes", "pa", "pd", "pq", "safetensors", "scipy", "sklearn"]
-__all__ += ["spacy", "tokenizers", "torch", "transformers"]
-
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that imports a name only when the name is first used.

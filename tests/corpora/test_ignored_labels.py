@@ -61,7 +61,7 @@ def test_words_are_left_out_and_counted(
     tuned = tuning_task("word_label:tags", corpus)
     assert "-100" not in tuned.labels
     assert "-100" not in {label for items in tuned.splits.values() for label in items.gold}
-    assert any(REASON in note for note in tuned.all_notes)
+    assert any(REASON in reason for items in tuned.splits.values() for reason in items.skipped)
 
 
 @pytest.mark.parametrize("ignored", [-100, "-100"])
