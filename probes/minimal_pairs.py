@@ -25,7 +25,7 @@ from bertology.corpora.prompts.pairs import read_minimal_pairs
 
 @dataclass(frozen=True)
 class MinimalPairs(ClozeProbe):
-    """Of two sentences that hardly differ, is the grammatical one more probable?"""
+    """Is the grammatical one of two sentences that hardly differ more probable?"""
 
     task = "minimal_pairs"
     subject = "syntax"

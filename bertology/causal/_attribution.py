@@ -136,7 +136,11 @@ def attribute(
         raise ClozeError("no question: give at least one text")
     if min(steps, span, samples) < 1:
         raise ClozeError(f"{steps} steps, a span of {span} words and {samples} samples: give one or more of each")
-    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
+    probed = [one.target.probe.origin.layer or 0 for one in questions if one.target.probe is not None]
+    deepest = min(probed, default=encoder.n_layers)
+    chosen = (0, deepest) if layers is None else tuple(layers)
+    if probed and max(chosen, default=0) > deepest:
+        raise ModelError(f"layer {max(chosen)}: the probe reads layer {deepest}, which no layer above it affects")
     check_changes(encoder, chosen, verb="attribute")
     if "attention_norms" in methods:
         check_norms(encoder)
@@ -226,7 +230,8 @@ class _Reader:
         self._empty[torch.from_numpy(np.concatenate(self._pieces))] = self._empty_id
         every = [one.ids[0], self._empty.cpu().numpy()]
         self._plain, self._of_empty = map(float, scores_of(encoder, one, every))
-        self._special = one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
+        special = one.places.get(SPECIAL, np.zeros(0, dtype=np.int64))
+        self._special = special if one.is_real is None else special[one.is_real[special] > 0]  # without padding
         names = tuple(encoder.tokenizer.convert_ids_to_tokens(one.ids[0][self._special].tolist()))
         self.found = Attributed(seed[1], one.words, self._plain, {}, one, {}, names, {}, {})
 

@@ -171,7 +171,7 @@ class PatchPair:
     """
 
     text: str
-    """Of a masked word with one mask, written ``{mask}``, ``[MASK]`` or ``<mask>``."""
+    """The text that is explained; for a masked word it has one mask, written ``{mask}``, ``[MASK]`` or ``<mask>``."""
     other: str = ""
     """The text that differs; empty where only ``text`` is explained."""
     good: str = ""

@@ -135,8 +135,8 @@ class Importance:
 
 
 def decided_rightly(encoder: Encoder, items: Sequence[TruthItem]) -> list[bool | None]:
-    """Of which texts the model prefers what the text calls for, and with the cause exchanged what that calls for; None
-    of texts whose words have other numbers of subwords when they are exchanged."""
+    """Whether the model prefers what each text calls for, and with the cause exchanged what that calls for; None for
+    texts whose words have other numbers of subwords when they are exchanged."""
     kept, _ = fitting_pairs(encoder, [_pair(item, "cause") for item in items], by_word=False)
     before, after = scores_of_sides(encoder, list(kept.values()))
     right = dict(zip(kept, ((before > 0) & (after < 0)).tolist(), strict=True))

@@ -267,6 +267,8 @@ def test_labels_are_traced_and_probes_explained(make: Callable[[str], tuple[Any,
     assert one.target.good == predicted.idxmax() == "NOUN"
     expected = np.log(predicted[one.target.good]) - np.log(predicted[one.target.bad])
     assert one.difference == pytest.approx(expected, abs=0.05)  # the probe reads vectors rounded to float16
+    with pytest.raises(BertologyError, match="layer 3: the probe reads layer 2, which no layer above it affects"):
+        attribute_questions(pocket, [PatchPair(TEXT, target=target)], methods=["attention"], layers=[3])
     written = attribute(TEXT, target="probe=2:NOUN", probe=f"{tmp_path / 'run'},pos,2", methods="leave_one_out")
     assert written.found[0].difference == pytest.approx(one.difference, abs=1e-5)
 
