@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 _SHOWN, _BY_DISTANCE = "gradient_times_input", ("integrated_gradients", 0)
+_STEPS = 50
 _DISTANCES = {"next to the mask": (0, 0), "1 to 3 words away": (1, 3), "further away": (4, 10**6)}
 
 
@@ -68,7 +69,7 @@ class Attribution(CausalProbe):
         """Scores by method and layer, over frames."""
         assert items is not None
         pairs = items.some(self.most_texts).items
-        found = causal.attribute(encoder, pairs, layers=layers, baseline=self.baseline)
+        found = causal.attribute(encoder, pairs, layers=layers, baseline=self.baseline, steps=_STEPS)
         yield GeometryCounts(len(found.found), skipped={"does not fit the model": len(found.excluded)})
         asked = [pairs[one.number] for one in found.found]
         causes = [[place for place, name in enumerate(pair.places) if name == "subject"] for pair in asked]

@@ -51,6 +51,7 @@ MORE_METHODS = ("occlusion", "shapley", "kernel_shap")
 """Methods that mask several words at once, computed where they are named; they score the embeddings."""
 _OF_CAPTUM = {"shapley": "ShapleyValueSampling", "kernel_shap": "KernelShap"}
 _LARGEST_ERROR = 0.05
+_STEPS, _MORE_STEPS, _MOST_MISSED = 20, 100, 0.01
 _MOST_PRINTED = 5
 _TESTS = ("comprehensiveness", "sufficiency", "rank_correlation", "completeness_error")
 SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input", *MORE_METHODS)
@@ -65,7 +66,7 @@ def attribute(
     methods: Sequence[str] | Literal["all"] | None = None,
     layers: Sequence[int] | None = None,
     baseline: str = "mask",
-    steps: int = 50,
+    steps: int | None = None,
     span: int = 3,
     samples: int = 25,
     unit: Unit = "word",
@@ -106,7 +107,8 @@ def attribute(
         layers: layers of hidden states and blocks; when left out the embeddings, since the gradient of the last layer
             is that of the subword that is read alone, and the last block.
         baseline: input that words are replaced by, ``mask`` or ``pad``.
-        steps: steps of integrated gradients.
+        steps: steps of integrated gradients; when left out 20, and 100 for a text where these miss more than 1 % of
+            what the words add.
         span: words in a row that are masked together by occlusion.
         samples: random orders of Shapley values; ``kernel_shap`` takes as many forward passes.
         unit: what is scored, words or subwords.
@@ -134,7 +136,7 @@ def attribute(
     check_name("unit", unit, get_args(Unit))
     if not questions:
         raise ClozeError("no question: give at least one text")
-    if min(steps, span, samples) < 1:
+    if min(steps or 1, span, samples) < 1 or steps == 0:
         raise ClozeError(f"{steps} steps, a span of {span} words and {samples} samples: give one or more of each")
     probed = [one.target.probe.origin.layer or 0 for one in questions if one.target.probe is not None]
     deepest = min(probed, default=encoder.n_layers)
@@ -213,7 +215,7 @@ class _Reader:
         one: AlignedPair,
         *,
         baseline: str,
-        steps: int,
+        steps: int | None,
         span: int,
         samples: int,
         seed: tuple[int, int],
@@ -317,9 +319,16 @@ class _Reader:
         return np.asarray(found[0].double().numpy())
 
     def _integrated_gradients(self) -> Floats:
+        if self._steps is not None:
+            return self._along_path(self._steps)
+        found, gain = self._along_path(_STEPS), self._plain - self._of_empty
+        return found if abs(found.sum() - gain) <= _MOST_MISSED * abs(gain) else self._along_path(_MORE_STEPS)
+
+    def _along_path(self, steps: int) -> Floats:
+        """``[piece]`` integrated gradients, by the middle of each step from the text whose words are all masked."""
         with torch.no_grad():
             full, start = self._look_up(self._ids), self._look_up(self._empty)
-        shares = ((torch.arange(self._steps, device=full.device) + 0.5) / self._steps).to(full.dtype)
+        shares = ((torch.arange(steps, device=full.device) + 0.5) / steps).to(full.dtype)
         total = torch.zeros_like(full)
         for some in torch.split(shares, max(1, pieces_in_batch(self._encoder.device) // len(full))):
             between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
@@ -327,7 +336,7 @@ class _Reader:
                 scores = self._decision(*self._rows(len(some)), embeddings=between)
                 (gradient,) = torch.autograd.grad(scores.sum(), between)
             total += gradient.sum(0)
-        return np.asarray(((full - start) * total / self._steps).sum(1).double().cpu().numpy())
+        return np.asarray(((full - start) * total / steps).sum(1).double().cpu().numpy())
 
     def _rows(self, n: int) -> tuple[Tensor, Tensor]:
         """The text in ``n`` rows, and of which text they are."""

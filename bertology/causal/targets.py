@@ -217,9 +217,11 @@ class PatchPair:
     def sentences(self, mask: str = MASK_TOKEN) -> list[list[Sentence]]:
         """``[side, part]`` the texts with their words."""
         if self.sentence is not None:
-            return [[self.sentence], [self.sentence]]
+            return [[self.sentence]] * 2
         split: dict[str, Any] = {"language": self.language, "split_at_spaces": self.split_at_spaces}
-        return [list(as_sentences(list(side), **split)) for side in self.parts(mask)]
+        text, other = self.parts(mask)
+        found = [list(as_sentences(list(side), **split)) for side in dict.fromkeys((text, other))]
+        return [found[0], found[-1]]
 
     def words(self) -> list[tuple[str, ...]]:
         """``[side]`` the words of all texts of a side."""
@@ -458,17 +460,18 @@ def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) 
         target.check(encoder)
     has_mask = encoder.tokenizer.mask_token_id is not None
     sides = [pair.sentences(encoder.mask_token if has_mask else MASK_TOKEN) for pair in pairs]
-    texts = Sentences(part for of_pair in sides for side in of_pair for part in side)
+    distinct = [of_pair[:1] if of_pair[0] is of_pair[1] else of_pair for of_pair in sides]
+    texts = Sentences(part for of_pair in distinct for side in of_pair for part in side)
     pieces, found, number = encoder.tokenize(texts), list[AlignedPair | str](), 0
-    for pair, of_pair in zip(pairs, sides, strict=True):
+    for pair, of_pair in zip(pairs, distinct, strict=True):
         starts = [number, number + len(of_pair[0])]
-        number = starts[1] + len(of_pair[1])
+        number += sum(map(len, of_pair))
         try:
-            text, other = (
+            written = [
                 _written(encoder, pair.target, side, [_alone(texts, pieces, start + n) for n in range(len(side))])
-                for start, side in zip(starts, of_pair, strict=True)
-            )
-            found.append(_aligned(encoder, pair, text, other, by_word))
+                for start, side in zip(starts, of_pair, strict=False)
+            ]
+            found.append(_aligned(encoder, pair, written[0], written[-1], by_word))
         except UnfitError as reason:
             found.append(str(reason))
     return _predicted(encoder, pairs, found)
@@ -627,15 +630,20 @@ def _predicted(
     encoder: Encoder, pairs: Sequence[PatchPair], aligned: list[AlignedPair | str]
 ) -> list[AlignedPair | str]:
     """Aligned pairs whose targets have all their names: of what is left out that which the model predicts."""
-    waiting = {
-        number: one
-        for number, one in enumerate(aligned)
-        if isinstance(one, AlignedPair) and one.target.kind not in ("word", "number")
-    }
+    waiting = dict[int, AlignedPair]()
+    for number, one in enumerate(aligned):
+        if isinstance(one, str) or one.target.kind in ("word", "number"):
+            continue
+        is_answer = one.target.kind == "answer"
+        if not (len(one.at) if is_answer else one.target.good and one.target.bad):
+            waiting[number] = one
+        elif not is_answer:
+            aligned[number] = _named(encoder, pairs[number], one, ())
     numbers, ones = list(waiting), list(waiting.values())
     for batch in batches(encoder, ones, 2):
         rows = [ones[place] for place in batch]
-        sides = [Decision(encoder, rows).logits(ids_of(rows, side)) for side in _SIDES]
+        are_alike = all(row.ids[0] is row.ids[1] for row in rows)
+        sides = [Decision(encoder, rows).logits(ids_of(rows, side)) for side in _SIDES[: 2 - are_alike]]
         for row, place in enumerate(batch):
             pair, logits = pairs[numbers[place]], [of_side[row] for of_side in sides]
             try:
@@ -680,8 +688,6 @@ _MOST_PIECES = 30
 
 def _best_answer(pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair:
     """The pair with the answer of at most 30 subwords whose two logits have the largest sum (Devlin et al. 2019)."""
-    if len(one.at):
-        return one
     n_first = len(pair.sentences()[0][0].words)
     inside = np.unique(np.concatenate(one.spans[n_first:]))
     sums = logits[0][0][inside][:, None] + logits[0][1][inside][None]

@@ -46,7 +46,7 @@ ATTRIBUTIONS = (
     *("integrated_gradients", "gradient_times_input", "leave_one_out", "occlusion"),
     *("attention", "attention_norms", "rollout", "value_zeroing"),
 )
-_PATH = 10
+_STEPS, _PATH = 50, 10
 _SHOWN = "patching"
 """The method whose numbers stand in tables without a group as well."""
 _READ, _REST = "read", "rest"
@@ -161,7 +161,7 @@ def _of_words(
         both = [pair.words() for pair in some]
         differ[name] = [np.array([a != b for a, b in zip(*words, strict=True)]) for words in both]
     asked = [PatchPair(p.text, good=p.good, bad=p.bad, cluster=p.cluster, target=p.target) for p in pairs["cause"]]
-    found = attribute(encoder, asked, methods=ATTRIBUTIONS, layers=layers)
+    found = attribute(encoder, asked, methods=ATTRIBUTIONS, layers=layers, steps=_STEPS)
     importance = {}
     for method in dict.fromkeys(name for name, _ in found.methods):
         keys = [key for key in found.methods if key[0] == method]

@@ -126,7 +126,7 @@ def by_captum(model: Any, tokenizer: Any, kind: str, method: str) -> list[float]
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_scores_are_those_of_captum(make: Callable[[str], tuple[Any, Any]], kind: str) -> None:
     model, tokenizer = make(kind)
-    found = attribute_questions(Encoder.from_model(model, tokenizer), [QUESTIONS[kind]], methods=list(METHODS))
+    found = attribute_questions(Encoder.from_model(model, tokenizer), [QUESTIONS[kind]], methods=list(METHODS), steps=50)
     ids, _, score = scored(model, tokenizer, kind)
     with torch.no_grad():
         expected = float(score(ids)[0])
