@@ -35,7 +35,7 @@ from bertology.runner import run_probes
 from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
-    from bertology.causal import Attributions, Circuit, PatchingMap, PatchPair, Target
+    from bertology.causal import Attributions, Circuit, PatchingMap, Target
     from bertology.encoders import Encoder
     from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
@@ -375,27 +375,21 @@ def patch(
     >>> print(patch(*texts, candidates="are,is"))  # doctest: +SKIP
 
     The pass over one text goes on with states of the other at one place (interchange intervention). For many pairs,
-    with intervals, there is :func:`bertology.causal.patch`.
+    with intervals, there is :func:`bertology.causal.patch`. Arguments that are not described here are those of
+    :func:`attribute`.
 
     Args:
         text: a text; of a masked word with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
         other: as many words, some of which differ.
         candidates: the word that the text calls for at the mask, and the one that the other text calls for.
-        target: what is predicted, see :func:`attribute`; when left out the labels that the model predicts of the two
-            texts, which must differ.
-        second: second text of a pair, passage of a question, or choices with ``|||`` between them.
-        other_second: that of the other text; the same when left out.
-        probe: fitted probe of the target ``probe``: ``RUN,TASK,LAYER``, with the folder of a run.
-        model: as of :func:`probe`, with a head for the target; by folder, hub id, or in memory.
+        target: what is predicted; when left out the labels that the model predicts of the two texts, which must differ.
+        other_second: second text of the other text; the same when left out.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of the text into the pass over the other, ``noise`` the other way round.
         method: ``exact`` effects, estimates by ``attribution`` patching in one backward pass, or ``both``.
         steps: steps of the path along which the gradient of the estimates is averaged.
-        language: language of the text, whose rules find its words.
-        split_at_spaces: whether words are separated by spaces instead.
-        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
         The effects: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``
@@ -404,14 +398,16 @@ def patch(
     Raises:
         BertologyError: the texts cannot be aligned, or there is no such model, target, layer or site.
     """
+    from bertology.causal import PatchPair
     from bertology.causal import patch as patch_pairs
 
     encoder = _opened(model, loading)
     chosen = parse_layers(layers, encoder.n_layers)
     if site != "hidden_state" and layers == "all":
         chosen = chosen[1:]
-    asked = _target(encoder, candidates, target, probe)
-    pair = _patch_pair(text, other, asked, second, other_second, language=language, split_at_spaces=split_at_spaces)
+    asked, seconds = _target(encoder, candidates, target, probe), _second(second) or ()
+    words: dict[str, Any] = {"language": language, "split_at_spaces": split_at_spaces}
+    pair = PatchPair(text, other, target=asked, seconds=seconds, other_seconds=_second(other_second), **words)
     return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction, method=method, steps=steps)
 
 
@@ -445,11 +441,13 @@ def circuit(
         steps: steps of the path along which the gradient of ``eap_ig`` is averaged.
         rankings: scores of edges, the first one those that are shown: ``eap_ig``, ``eap``, ``exact``, ``random``.
     """
+    from bertology.causal import PatchPair
     from bertology.causal import circuit as circuit_of_pairs
 
     encoder, chosen = _opened(model, loading), parse_names(rankings)
-    asked = _target(encoder, candidates, target, probe)
-    pair = _patch_pair(text, other, asked, second, other_second, language=language, split_at_spaces=split_at_spaces)
+    asked, seconds = _target(encoder, candidates, target, probe), _second(second) or ()
+    words: dict[str, Any] = {"language": language, "split_at_spaces": split_at_spaces}
+    pair = PatchPair(text, other, target=asked, seconds=seconds, other_seconds=_second(other_second), **words)
     return circuit_of_pairs(encoder, pair, steps=steps, rankings=chosen)
 
 
@@ -535,7 +533,7 @@ def attribute(
         raise ClozeError("give a text, or a corpus of texts with labels")
     if corpus is None:
         words: dict[str, Any] = {"language": language, "split_at_spaces": split_at_spaces}
-        asked, seconds = _target(encoder, candidates, target, probe), _second(second)
+        asked, seconds = _target(encoder, candidates, target, probe), _second(second) or ()
         texts = [text] if isinstance(text, str) else list(text or ())
         questions = [PatchPair(one, target=asked, seconds=seconds, **words) for one in texts]
     else:
@@ -598,16 +596,7 @@ def _target(
     return asked if probe is None else replace(asked, probe=probe)
 
 
-def _patch_pair(text: str, other: str, target: Target, second: Any, other_second: Any, **words: Any) -> PatchPair:
-    """A text and another with their second texts, and how words are found."""
-    from bertology.causal import PatchPair
-
-    others = None if other_second is None else _second(other_second)
-    return PatchPair(text, other, target=target, seconds=_second(second), other_seconds=others, **words)
-
-
-def _second(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+def _second(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """Second texts, which one string holds with ``|||`` between them."""
-    if texts is None:
-        return ()
-    return tuple(part.strip() for part in texts.split("|||")) if isinstance(texts, str) else tuple(texts)
+    given = texts.split("|||") if isinstance(texts, str) else texts
+    return None if given is None else tuple(part.strip() for part in given)

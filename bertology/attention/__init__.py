@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bertology.attention.maps import stream_maps
     from bertology.attention.measured import attention_flow, attention_rollout, head_statistics, paired_maps
     from bertology.attention.probes import AttentionProbe, GateProbe
-    from bertology.attention.viewer import sentence_maps, view
+    from bertology.attention.viewer import view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -24,7 +24,6 @@ __all__ = [
     "attention_rollout",
     "head_statistics",
     "paired_maps",
-    "sentence_maps",
     "stream_maps",
     "view",
 ]

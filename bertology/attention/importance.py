@@ -22,11 +22,11 @@ from torch import Tensor, nn
 
 from bertology._machine import on_each_core
 from bertology.activations.progress import Progress, silent
-from bertology.attention.maps import MOST_WORKERS, checked_layers, taking_maps
+from bertology.attention.maps import MOST_WORKERS, checked_layers, maps_with_gradients
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.interventions import Intervention, Replay, changing, intervening
+from bertology.encoders.interventions import Intervention, Replay, intervening
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures import bootstrap_ratio, compare
@@ -203,7 +203,7 @@ def attention_gradients(task: GatedTask, *, progress: Progress = silent) -> tupl
         real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(reader.device)
         kind = torch.where(real, kinds[batch.ids].to(reader.device), len(TARGETS))
         member = nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
-        maps, counted = _maps_with_gradients(task, reader, batch)
+        maps, slopes, counted = _maps_with_gradients(task, reader, batch)
         texts, clusters = torch.from_numpy(batch.texts).to(reader.device), task.clusters(batch)
 
         def by_text(values: Tensor) -> Tensor:
@@ -215,15 +215,16 @@ def attention_gradients(task: GatedTask, *, progress: Progress = silent) -> tupl
         n_pairs = torch.stack([n_pairs, (by_text(n_targets) > 0) * counted[:, None]], dim=1)
         np.add.at(under.transpose(2, 0, 1), clusters, _numpy(n_pairs))
         for layer, weights in maps.items():
-            if weights.grad is None:
+            of_layer = slopes[layer]
+            if of_layer is None:
                 problem = f"its maps in layer {layer} are not what the loss is computed from"
                 raise ModelError(f"model {reader.name}: {problem}")
-            slope, weights = weights.grad.float(), weights.detach().float()
+            slope, weights = of_layer.float(), weights.float()
             pairs, effect = (
                 by_text(torch.einsum("bhij,bi,bjt->bth", each, rows, member)) for each in (slope.abs(), slope * weights)
             )
-            of_layer = torch.stack([pairs, effect.abs()], dim=1)  # [text, statistic, target, head]
-            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(of_layer) * task.scale)
+            found = torch.stack([pairs, effect.abs()], dim=1)  # [text, statistic, target, head]
+            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(found) * task.scale)
 
     statistics = tuple(f"attention_{what}_{task.unit}" for what in ("gradient", "effect"))
     both, n = (len(statistics), len(TARGETS)), task.n_clusters
@@ -254,32 +255,20 @@ def _kinds(encoder: Encoder) -> Tensor:
     return kinds
 
 
-def _maps_with_gradients(task: GatedTask, encoder: Encoder, batch: Any) -> tuple[dict[int, Tensor], Tensor]:
-    """Maps ``[row, head, piece, piece]`` by layer after a backward pass, and ``[text]`` bool which texts have items."""
-    maps: dict[int, Tensor] = {}
+def _maps_with_gradients(
+    task: GatedTask, encoder: Encoder, batch: Any
+) -> tuple[dict[int, Tensor], dict[int, Tensor | None], Tensor]:
+    """As of :func:`maps_with_gradients` of the loss of a batch; and ``[text]`` bool which texts have items."""
+    counted: list[Tensor] = []
 
-    def ask_for_maps(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, {**kwargs, "output_attentions": True}
+    def loss() -> Tensor:
+        losses, has_items = _text_loss(task.ask(encoder, batch), int(batch.texts.max()) + 1)
+        counted.append(has_items)
+        return losses
 
-    def keep(layer: int, output: tuple[Any, ...], place: int) -> None:
-        maps[layer] = output[place]
-        maps[layer].retain_grad()
-
-    body, blocks = encoder.model.body, encoder.model.blocks
     # Passes are recorded from the embeddings on: no map of the first layer comes after a gate.
-    neutral = torch.ones((), requires_grad=True)
-    with (
-        body.register_forward_pre_hook(ask_for_maps, with_kwargs=True),
-        torch.enable_grad(),
-        encoder.gated_heads({(1, 1): neutral}),
-        changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
-        taking_maps(encoder, keep),
-    ):
-        losses, counted = _text_loss(task.ask(encoder, batch), int(batch.texts.max()) + 1)
-        if not maps:
-            raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-    return maps, counted
+    with encoder.gated_heads({(1, 1): torch.ones((), requires_grad=True)}):
+        return *maps_with_gradients(encoder, loss)[1:], counted[0]
 
 
 def _numpy(values: Tensor) -> Floats:

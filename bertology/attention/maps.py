@@ -24,7 +24,7 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.encoders.interventions import StopForward, find_part, is_plain_linear, watching
+from bertology.encoders.interventions import StopForward, changing, find_part, is_plain_linear, watching
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
@@ -670,6 +670,34 @@ def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], An
                 # Before the hooks by which transformers gathers them: it then finds nothing to gather.
                 stack.callback(module.register_forward_hook(hook, prepend=True).remove)
         yield taken
+
+
+def maps_with_gradients(
+    encoder: Encoder, score: Callable[[], Tensor]
+) -> tuple[float, dict[int, Tensor], dict[int, Tensor | None]]:
+    """The sum of the scores of a pass, its maps ``[row, head, piece, piece]`` by layer, and the gradients of the sum by
+    them, None where it does not depend on a layer's. A ModelError where the model gives no maps."""
+    maps: dict[int, Tensor] = {}
+
+    def ask_for_maps(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return args, {**kwargs, "output_attentions": True}
+
+    def keep(layer: int, output: tuple[Any, ...], place: int) -> None:
+        maps[layer] = output[place]
+
+    body, blocks = encoder.model.body, encoder.model.blocks
+    with (
+        body.register_forward_pre_hook(ask_for_maps, with_kwargs=True),
+        torch.enable_grad(),
+        changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
+        taking_maps(encoder, keep),
+    ):
+        found = score().sum()
+        if not maps:
+            raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+        slopes = torch.autograd.grad(found, list(maps.values()), allow_unused=True)
+    values = {layer: one.detach() for layer, one in maps.items()}
+    return float(found.detach()), values, dict(zip(maps, slopes, strict=True))
 
 
 def knows_norms(encoder: Encoder) -> bool:

@@ -1,20 +1,20 @@
 """The viewer: a sentence, a pair, or a source and its target in; one HTML page out, as a file or in a notebook.
 
-Maps are read between pieces and shown between words or pieces, raw or norm-weighted; in the page they are packed into
-bytes.
+Maps are read between pieces and shown between words or pieces, raw, norm-weighted, or by their effect on a prediction;
+in the page they are packed into bytes.
 """
 
 import base64
 import gzip
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import accumulate, compress, pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,14 @@ from torch import Tensor, nn
 
 from bertology._names import check_name, folder_name
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import MapText, check_norms, checked_layers, knows_norms, reading_maps
+from bertology.attention.maps import (
+    MapText,
+    check_norms,
+    checked_layers,
+    knows_norms,
+    maps_with_gradients,
+    reading_maps,
+)
 from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -36,12 +43,17 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
 
 Maps = NDArray[np.float32]
-Weights = Literal["raw", "norm"]
+Weights = Literal["raw", "norm", "effect"]
 Kind = Literal["encoder"] | DecoderKind
 """Attention of the encoder to itself, or of a decoder."""
 
 _HEIGHT = 760
 _HEAD = re.compile(r"L([0-9]{1,9})H([0-9]{1,9})", re.IGNORECASE)
+_LABELS: dict[Weights, str] = {
+    "raw": "attention weight",
+    "norm": "norm of what is added, ‖α f(x)‖",
+    "effect": "effect on the prediction, α ∂/∂α where it is positive",
+}
 LEVELS: tuple[Level, ...] = ("word", "piece")
 MOST_CELLS = 4_000_000
 """Weights that one page holds: a few megabytes once they are packed."""
@@ -50,6 +62,15 @@ _HERE = "attention/assets/"
 # In this order, for each uses those before it.
 _PARTS = "start maps pens pictures strokes tiles model heads matrix word panels stage search controls export outside"
 _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in _PARTS.split()))
+
+
+class Prediction(Protocol):
+    """What weights have an effect on: a :class:`bertology.causal.Target`."""
+
+    def scored(
+        self, encoder: Encoder, sentences: Sequence[Sentence]
+    ) -> tuple[str, NDArray[np.int64], Callable[[], Tensor]]:
+        """The name of the score of a text, or of a pair; its subwords; and the score, from which gradients flow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +106,7 @@ class AttentionView:
             values={
                 "texts": " · ".join(dict.fromkeys(said)) + " ",
                 "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in panels))),
+                "predictions": escape(" · ".join(reading.prediction for reading, *_ in self.panels)),
                 "maps": "\n".join(parts),
             },
             data=values,
@@ -113,8 +135,7 @@ class AttentionView:
             ((layer, (head,)),) = reading.heads.items()
             maps.append(reading.labelled(level=self.level, weights=self.weights).at(layer=layer, head=head))
             titles.append(f"L{layer}H{head} of {folder_name(reading.model)}")
-        label = "attention weight" if self.weights == "raw" else "norm of what is added, ‖α f(x)‖"
-        return plot_head(maps, title=titles, label=label)
+        return plot_head(maps, title=titles, label=_LABELS[self.weights])
 
     def widget(self, **state: Any) -> Any:
         """The page as a widget for notebooks, whose ``state`` is what is shown and can be set.
@@ -158,6 +179,7 @@ def view(
     heads: str | Sequence[str] | None = None,
     level: Level = "word",
     weights: Weights = "raw",
+    prediction: Prediction | None = None,
     threshold: float = 0.0,
     language: str | None = None,
     split_at_spaces: bool = False,
@@ -166,6 +188,8 @@ def view(
 
     >>> from bertology.attention import view
     >>> view("The farmers near the river see the dog.")  # doctest: +SKIP
+    >>> from bertology.causal import Target
+    >>> view("a film to remember", model="tuned/seed-1", prediction=Target("label"))  # doctest: +SKIP
 
     Args:
         sentence: a text, or an annotated sentence: if it has heads, its dependencies are drawn as well. Several in a
@@ -178,9 +202,11 @@ def view(
         layers: from 1; all, or those of ``heads``, when left out.
         heads: names with commas, ``L8H10,L3H2``, or in a sequence; all when left out.
         level: ``word`` or ``piece``, whichever is shown first; the page switches between them.
-        weights: ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020), whichever are shown first; the page switches
-            between them where the model's family is known. For long sentences a page holds only the level and weights
-            given here.
+        weights: ``raw``, ``norm`` (‖α f(x)‖, Kobayashi et al. 2020) or ``effect``, whichever are shown first; the page
+            switches between them where the model's family is known. For long sentences a page holds only the level and
+            weights given here.
+        prediction: what ``effect`` is on, such as the label that a classifier predicts: each weight × the gradient of
+            its score, where that is positive (Chefer et al. 2021, equation 5, by head). The page gives the score.
         threshold: weights below it are not drawn at first, a share of 1; by norm, of the strongest.
         language: language of the texts, such as ``en``, whose rules find their words.
         split_at_spaces: whether words are separated by spaces instead.
@@ -203,6 +229,10 @@ def view(
         raise BertologyError(f"{len(texts)} texts and {len(models)} models: give one of each, or two of one of them")
     if (len(texts) > 1) + (second is not None) + (target is not None) > 1:
         raise BertologyError("two texts side by side, a second one and a target exclude one another: give one of them")
+    if prediction is None and weights == "effect":
+        raise BertologyError("weights effect: name the prediction that they are on, such as label=negative")
+    if prediction is not None and target is not None:
+        raise BertologyError("a prediction is one of the encoder: leave out the target, which the decoder reads")
     named = None if heads is None else parse_heads(heads)
     encoders = [open_encoder(one) for one in models]
     norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
@@ -210,7 +240,8 @@ def view(
     for encoder, text in product(encoders, texts):
         if target is None:
             both = [text] if second is None else [text, sentence_of(second)]
-            panels.append((read_attention(encoder, both, layers=layers, heads=named, norms=norms),))
+            how: dict[str, Any] = {"layers": layers, "heads": named, "norms": norms, "prediction": prediction}
+            panels.append((read_attention(encoder, both, **how),))
             continue
         if norms:
             check_norms(encoder)
@@ -288,13 +319,16 @@ class AttentionReading:
     given: Input  # of the model; its units are the rows of maps
     _maps: Mapping[int, Tensor]  # [head, piece, piece] raw weights by layer
     _norms: Mapping[int, Tensor]  # [head, piece] ‖f(x)‖ by layer; empty unless norms were read
+    _slopes: Mapping[int, Tensor] = field(default_factory=dict)  # [head, piece, piece] of the score; empty without one
+    prediction: str = ""  # the score and its name
     kind: Kind = "encoder"
     source: Input | None = None  # for cross-attention, the input of the encoder; its units are the columns of maps
 
     @property
     def weights(self) -> tuple[Weights, ...]:
         """Kinds of weights that were read."""
-        return ("raw", "norm") if self._norms else ("raw",)
+        found: tuple[Weights, ...] = ("raw", "norm") if self._norms else ("raw",)
+        return (*found, "effect") if self._slopes else found
 
     def size(self, level: Level) -> tuple[int, int]:
         """Numbers of rows and columns of a map."""
@@ -318,8 +352,14 @@ class AttentionReading:
 
         Word maps sum over a target word's pieces and average over a source word's (Clark et al. 2019, section 4.1).
         Norm-weighted maps hold ‖α f(x)‖ (Kobayashi et al. 2020); between words it is such norms that are summed.
+        Effects on the prediction are summed over all pieces of both words, then taken where they are positive.
         """
         maps = self._maps[layer]
+        if weights == "effect":
+            effects = maps * self._slopes[layer]
+            if level == "word":
+                effects = self.units(level).member @ effects @ self.columns(level).member.T
+            return effects.clamp_min(0).numpy()
         if weights == "norm":
             maps = maps * self._norms[layer][:, None]
         if level == "word":
@@ -344,11 +384,12 @@ def read_attention(
     layers: Sequence[int] | None = None,
     heads: Sequence[tuple[int, int]] | None = None,
     norms: bool = False,
+    prediction: Prediction | None = None,
 ) -> AttentionReading:
     """Read some layers and heads, both from 1, in one sentence, or in two as the pair that the model takes.
 
-    With ``norms`` also what norm-weighted maps need (Kobayashi et al. 2020). All layers, or those of ``heads``, and all
-    heads are read when left out.
+    With ``norms`` also what norm-weighted maps need (Kobayashi et al. 2020), and with a ``prediction`` the gradients of
+    its score. All layers, or those of ``heads``, and all heads are read when left out.
 
     Raises:
         ModelError: a layer or head that the model does not have, a text longer than it takes, a model that gives no
@@ -371,6 +412,10 @@ def read_attention(
     with reading_maps(encoder, list(chosen), norms=norms) as run:
         types = None if given.types is None else torch.tensor([given.types])
         run(torch.tensor([given.ids]), None, keep, types=types)
+    told, slopes = "", dict[int, Tensor]()
+    if prediction is not None:
+        told, found = _gradients(encoder, sentences, given, prediction)
+        slopes = {layer: found[layer][of_layer] for layer, of_layer in rows.items()}
     return AttentionReading(
         sentences=tuple(sentences),
         model=encoder.name,
@@ -379,35 +424,24 @@ def read_attention(
         given=given,
         _maps=maps,
         _norms=lengths,
+        _slopes=slopes,
+        prediction=told,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceMaps:
-    """All attention maps of one sentence."""
-
-    units: tuple[str, ...]  # [unit] words or pieces and special tokens, as they are written
-    layers: tuple[int, ...]
-    maps: Maps  # [layer, head, unit, unit] from (rows) each unit to (columns) each unit
-    norms: Maps | None  # [layer, head, unit, unit] ‖αf(x)‖; None unless norms were requested
-
-
-def sentence_maps(
-    encoder: Encoder,
-    sentence: Sentence | str,
-    *,
-    layers: Sequence[int] | None = None,
-    level: Level = "word",
-    norms: bool = False,
-) -> SentenceMaps:
-    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
-
-    Raises:
-        ModelError, BertologyError: those of :func:`read_attention`.
-    """
-    reading = read_attention(encoder, as_sentences(sentence)[:1], layers=layers, norms=norms)
-    maps, *of_norms = (reading.labelled(level=level, weights=weights).values for weights in reading.weights)
-    return SentenceMaps(reading.units(level).labels, tuple(reading.heads), maps, of_norms[0] if of_norms else None)
+def _gradients(
+    encoder: Encoder, sentences: Sequence[Sentence], given: Input, prediction: Prediction
+) -> tuple[str, dict[int, Tensor]]:
+    """The score of a prediction in words, and ``[head, piece, piece]`` its gradients with respect to maps, by layer."""
+    name, ids, score = prediction.scored(encoder, sentences)
+    if tuple(ids.tolist()) != given.ids:
+        raise ModelError(f"model {encoder.name}: the prediction is of other pieces than those of the maps")
+    value, maps, slopes = maps_with_gradients(encoder, score)
+    if all(one is None for one in slopes.values()):
+        raise ModelError(f"model {encoder.name}: its maps are not what the prediction is computed from")
+    found = {layer: torch.zeros_like(maps[layer]) if one is None else one for layer, one in slopes.items()}
+    encoder.check_finite("gradients of attention maps", found, by_head=True)
+    return f"{name} = {value:.2f}", {layer: one[0].float().cpu() for layer, one in found.items()}
 
 
 def read_decoder_attention(

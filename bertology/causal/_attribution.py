@@ -319,10 +319,9 @@ class _Reader:
         return np.asarray(found[0].double().numpy())
 
     def _integrated_gradients(self) -> Floats:
-        if self._steps is not None:
-            return self._along_path(self._steps)
-        found, gain = self._along_path(_STEPS), self._plain - self._of_empty
-        return found if abs(found.sum() - gain) <= _MOST_MISSED * abs(gain) else self._along_path(_MORE_STEPS)
+        found, gain = self._along_path(self._steps or _STEPS), self._plain - self._of_empty
+        is_enough = self._steps is not None or abs(found.sum() - gain) <= _MOST_MISSED * abs(gain)
+        return found if is_enough else self._along_path(_MORE_STEPS)
 
     def _along_path(self, steps: int) -> Floats:
         """``[piece]`` integrated gradients, by the middle of each step from the text whose words are all masked."""

@@ -9,7 +9,7 @@ context managers change count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -156,6 +156,16 @@ class Target:
         if self.kind == "number":
             return score
         return float(np.exp(score)) if self.is_log else float(1 / (1 + np.exp(-score)))
+
+    def scored(self, encoder: Encoder, sentences: Sequence[Sentence]) -> tuple[str, Integers, Callable[[], Tensor]]:
+        """The name of the score of a text, or of a pair, its subwords, and the score, from which gradients flow; a
+        ClozeError where the text does not fit the model, a ModelError where that has no head for the target."""
+        first, *seconds = sentences
+        pair = PatchPair(first.text, target=self, seconds=tuple(one.text for one in seconds))
+        asked = pair if seconds else replace(pair, sentence=first)
+        (one,) = fitting_pairs(encoder, [asked], by_word=True)[0].values()
+        decision, named = Decision(encoder, [one]), one.target
+        return named.of(named.good, named.bad), one.ids[0], lambda: decision(ids_of([one], 0))
 
     @property
     def is_log(self) -> bool:

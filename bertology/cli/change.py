@@ -31,6 +31,7 @@ def finetune(
     *,
     out: Path | None = None,
     seeds: int = 1,
+    explain: int = 0,
     set_: list[str] | None = None,
     threads: int | None = None,
     quiet: bool = False,
@@ -47,6 +48,7 @@ def finetune(
         file: Several fine-tunings, such as experiments/devlin-2019-layer-choices.yaml.
         out: Folder for the models, in sub-folders seed-1, …; by default runs/NAME with a FILE.
         seeds: Number of runs, with seeds 1, 2, …
+        explain: Write OUT/words.html: on which words of so many sentences of dev the first seed's predictions rest.
         set_: Replace a setting, lr=1e-5, or key of FILE; may be repeated.
     """
     shared: dict[str, Any] = {name: settings.pop(name) for name in ("device", "trust_remote_code")}
@@ -59,9 +61,15 @@ def finetune(
         return
     if settings["task"] is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
-    tuned = bertology.finetune(settings.pop("model"), settings.pop("corpus"), seeds=seeds, **shared, **settings)
+    corpus = settings.pop("corpus")
+    tuned = bertology.finetune(settings.pop("model"), corpus, seeds=seeds, **shared, **settings)
     typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)
+    if explain:
+        texts = {"dev": bertology.load_corpus(corpus, columns=settings["columns"])["dev"]}
+        how: dict[str, Any] = {"sentences": explain, "device": shared["device"]}
+        page = bertology.attribute(corpus=texts, model=tuned.folder(), **how).save(tuned.path / "words.html")
+        typer.echo(f"words that predictions rest on, by text: {page}", err=True)
 
 
 @command(

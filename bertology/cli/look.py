@@ -201,6 +201,7 @@ def attention(
     model: list[str] | None = None,
     layers: str = "all",
     head: str | None = None,
+    prediction: str | None = None,
     gold: str | None = None,
     sentence: str | None = None,
     out: Path | None = None,
@@ -216,12 +217,14 @@ def attention(
         model: pocket (default), a folder, or a hub id; two to see them side by side.
         layers: all, 1-6, or 3,5,-1; from 1.
         head: One head, such as L8H10, as a labelled heatmap.
+        prediction: What --weights effect is on: label, label=negative, tag=3, answer or word=are,is.
         gold: Treebank with the sentence, whose dependencies are drawn.
         sentence: Id of the sentence in --gold's test split.
         out: The file to write: attention.html; with --head .svg, .pdf or .png.
         open_page: Open it in the browser.
     """
     from bertology.attention import view
+    from bertology.causal import Target
     from bertology.families.request import parse_layers
 
     path = out or Path("attention.html" if head is None else "attention.svg")
@@ -240,7 +243,8 @@ def attention(
     depth = min(encoder.n_layers for encoder in loaded)
     chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)
     settings["heads"] = settings["heads"] if head is None else head
-    page = view(parsed or list(texts or ()), model=loaded, layers=chosen, **settings)
+    explained = None if prediction is None else Target.parse(prediction)
+    page = view(parsed or list(texts or ()), model=loaded, layers=chosen, prediction=explained, **settings)
     if head is None:
         page.save(path)
         by_layer = page.reading.heads
@@ -345,8 +349,8 @@ def _tree_table(reading: TreeReading) -> str:
     'bertology patch "Good." --with "Bad." -m tuned/seed-1 --site head',
     settings="model layers dtype device revision trust_remote_code",
     of={
-        "bertology._api:patch": "candidates target second other_second probe direction method steps language "
-        "split_at_spaces"
+        "bertology._api:patch": "candidates target other_second direction method steps",
+        "bertology._api:attribute": "second probe language split_at_spaces",
     },
 )
 def patch(
@@ -380,7 +384,8 @@ def patch(
     'bertology circuit "A good film." --with "A bad film." -m tuned --out ab.svg',
     settings="model dtype device revision trust_remote_code",
     of={
-        "bertology._api:patch": "candidates target second other_second probe language split_at_spaces",
+        "bertology._api:patch": "candidates target other_second",
+        "bertology._api:attribute": "second probe language split_at_spaces",
         "bertology._api:circuit": "steps rankings",
     },
 )

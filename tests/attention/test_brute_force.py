@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
-from bertology.attention import sentence_maps, stream_maps
+from bertology.attention import stream_maps
 from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
+from bertology.attention.viewer import read_attention
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import find_part
@@ -101,9 +102,9 @@ def test_maps_of_single_sentences(
     loaded = encoder(family)
     for sentence in (sentences[0], sentences[3]):
         expected = word_maps(loaded, sentence)
-        found = sentence_maps(loaded, sentence)
-        np.testing.assert_allclose(found.maps, expected.maps, atol=1e-6)
-        words = [unit for unit, word in zip(found.units, expected.words, strict=True) if word >= 0]
+        found = loaded.attention(sentence)
+        np.testing.assert_allclose(found.values, expected.maps, atol=1e-6)
+        words = [unit for unit, word in zip(found.labels["to"], expected.words, strict=True) if word >= 0]
         assert words == list(sentence.words)
 
 
@@ -132,7 +133,7 @@ def test_norms(family: str, encoder: Callable[..., Encoder], sentences: Sentence
     ids = torch.tensor([loaded.tokenize([sentence]).window(0).tolist()])
     maps = loaded.attentions(ids, layers=range(1, loaded.n_layers + 1))
     states = loaded.hidden_states(ids, layers=range(loaded.n_layers))
-    found = sentence_maps(loaded, sentence, level="piece", norms=True)
+    found = read_attention(loaded, [sentence], norms=True).labelled(level="piece", weights="norm").values
     for layer in range(1, loaded.n_layers + 1):
         block = loaded.model.blocks[layer - 1]
         mixed: Any = find_part(block, loaded.family, "head")
@@ -143,8 +144,7 @@ def test_norms(family: str, encoder: Callable[..., Encoder], sentences: Sentence
                 moved = values[:, own] @ mixed.weight[:, own].T  # [piece, dim]
                 added = maps[layer][0, head][:, :, None] * moved[None]  # [piece, piece, dim]
                 expected = added.norm(dim=-1).numpy()
-                assert found.norms is not None
-                np.testing.assert_allclose(found.norms[layer - 1, head], expected, rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(found[layer - 1, head], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_norm_shares(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
@@ -152,8 +152,7 @@ def test_norm_shares(encoder: Callable[..., Encoder], sentences: Sentences) -> N
     over: Any = np.zeros((4, loaded.n_layers, loaded.n_heads))
     under: Any = 0.0
     for sentence in sentences:
-        norms = sentence_maps(loaded, sentence, norms=True).norms
-        assert norms is not None
+        norms = read_attention(loaded, [sentence], norms=True).labelled(weights="norm").values
         marks = [i for i, form in enumerate(sentence.words, start=1) if set(form) <= MARKS]
         for row in range(1, len(sentence) + 1):
             for kind, columns in enumerate(([0], [len(sentence) + 1], marks, [row])):
@@ -169,7 +168,7 @@ def test_pieces(family: str, encoder: Callable[..., Encoder], sentences: Sentenc
     over: Any = defaultdict(float)
     under: Any = defaultdict(float)
     for sentence in sentences:
-        maps = sentence_maps(loaded, sentence, level="piece").maps
+        maps = loaded.attention(sentence, level="piece").values
         pieces = loaded.tokenize([sentence])
         of_piece = dict.fromkeys(range(maps.shape[-1]), -1)
         for word in reversed(range(len(sentence))):

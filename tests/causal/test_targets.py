@@ -25,6 +25,7 @@ from transformers import (
 
 from bertology import Encoder, attribute, load_encoder, patch, probe
 from bertology._machine import quiet_loading
+from bertology.attention import view
 from bertology.causal import PatchPair, Target
 from bertology.causal import attribute as attribute_questions
 from bertology.causal import patch as patch_pairs
@@ -126,7 +127,8 @@ def by_captum(model: Any, tokenizer: Any, kind: str, method: str) -> list[float]
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_scores_are_those_of_captum(make: Callable[[str], tuple[Any, Any]], kind: str) -> None:
     model, tokenizer = make(kind)
-    found = attribute_questions(Encoder.from_model(model, tokenizer), [QUESTIONS[kind]], methods=list(METHODS), steps=50)
+    encoder = Encoder.from_model(model, tokenizer)
+    found = attribute_questions(encoder, [QUESTIONS[kind]], methods=list(METHODS), steps=50)
     ids, _, score = scored(model, tokenizer, kind)
     with torch.no_grad():
         expected = float(score(ids)[0])
@@ -334,3 +336,28 @@ def test_mistakes_of_pairs(make: Callable[[str], tuple[Any, Any]]) -> None:
         attribute(TEXT, model=make("label"), second="One. ||| Two.")
     with pytest.raises(BertologyError, match=r"predicts words: name those for the mask"):
         attribute(TEXT)
+
+
+def test_the_viewer_shows_effects_on_a_prediction(make: Callable[[str], tuple[Any, Any]]) -> None:
+    """Each weight × the gradient of the score, by the maps that transformers returns; sums of pieces between words."""
+    model, tokenizer = make("pair")
+    page = view(TEXT, SECOND, model=(model, tokenizer), prediction=Target("label", "b", "a"), weights="effect")
+    model.set_attn_implementation("eager")
+    output = model(**tokenizer(TEXT, SECOND, return_tensors="pt"), output_attentions=True)
+    score = output.logits[0, 1] - output.logits[0, 0]
+    slopes = torch.autograd.grad(score, output.attentions)
+    assert page.reading.prediction == f"logit of b − logit of a = {float(score.detach()):.2f}"
+    assert page.reading.weights == ("raw", "norm", "effect")
+    for layer, (maps, slope) in enumerate(zip(output.attentions, slopes, strict=True), 1):
+        effects = (maps * slope)[0].detach()
+        found = page.reading.maps(layer, level="piece", weights="effect")
+        assert found == pytest.approx(effects.clamp_min(0).numpy(), abs=1e-6)
+        member = page.reading.units("word").member
+        words = page.reading.maps(layer, level="word", weights="effect")
+        assert words == pytest.approx((member @ effects @ member.T).clamp_min(0).numpy(), abs=1e-6)
+    assert 'value="effect"' in page.html
+    assert "logit of b − logit of a" in page.html
+    with pytest.raises(BertologyError, match="weights effect: name the prediction that they are on"):
+        view(TEXT, model=(model, tokenizer), weights="effect")
+    with pytest.raises(BertologyError, match="no masked-LM head"):
+        view(TEXT, model=(model, tokenizer), prediction=Target("word", "are", "is"))

@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from bertology import Results, probe
-from bertology.attention import sentence_maps
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
@@ -52,7 +51,7 @@ def test_scores_are_those_of_the_encoders_themselves(found: Results, tiny_bert: 
     assert value(found, "cka", 3) == pytest.approx(linear_cka(*vectors), abs=2e-3)
     divergences, cosines = [], []
     for sentence in text:
-        maps = [sentence_maps(one, sentence, layers=[3]).maps[0, 1, 1:-1].astype(float) for one in encoders]
+        maps = [one.attention(sentence, layers=[3]).values[0, 1, 1:-1].astype(float) for one in encoders]
         divergences += (jensenshannon(*maps, base=2, axis=1) ** 2).tolist()
         cosines.append(np.vdot(*maps) / np.prod([np.linalg.norm(one) for one in maps]))
     assert value(found, "divergence_bits", 3, "L3H2") == pytest.approx(np.mean(divergences), abs=1e-5)

@@ -11,6 +11,7 @@
   /** What is not in the page cannot be chosen. */
   function offer(select, name) {
     for (const option of select.options) {
+      option.hidden = option.value === "effect" && !byId("predictions").textContent;
       option.disabled = name === "level" ? !hasSet(option.value, state.weights) : !hasSet(state.level, option.value);
     }
     select.value = state[name];
@@ -66,7 +67,7 @@
       const { kept, covered } = panel.set();
       const n = panel.units("to").labels.length;
       if (kept < n) said.add(`Of ${n} weights a row this page keeps the ${kept} strongest, ${Math.round(100 * covered)} % of the attention on average; the others are drawn as none.`);
-      if (data.isPart) said.add(`The text is long: the page holds only ${state.weights === "norm" ? "norm-weighted" : "raw"} weights between ${state.level}s.`);
+      if (data.isPart) said.add(`The text is long: the page holds only ${{ raw: "raw", norm: "norm-weighted", effect: "effects of" }[state.weights]} weights between ${state.level}s.`);
       const leftOut = [...new Set(Object.values(panel.about.kinds).flatMap((kind) => kind.leftOut))];
       if (leftOut.length) said.add(`Left out, since the model has no piece of them: ${leftOut.join(", ")}.`);
       if (panel.about.init !== "pretrained") said.add(`The weights of ${panel.about.model} are random.`);
@@ -100,6 +101,7 @@
   byId("gold-chip").hidden = !hasGold;
   byId("kind-field").hidden = kinds.length < 2;
   byId("part-field").hidden = !isPair;
+  byId("predictions").hidden = !byId("predictions").textContent;
   document.querySelector("form.controls").addEventListener("submit", (event) => event.preventDefault());
 
   // Pointing changes no more than these, many times a second; the choice of a word is there in its own view only.

@@ -108,7 +108,7 @@ viewer.makers.matrix = (viewer) => {
         const isDrawn = w >= least;
         const { fill, ink } = viewer.shade(isDrawn ? w / most : 0);
         pen.rect(x(j) + 0.5, y(i) + 0.5, grid.cell - 1, grid.cell - 1, { fill });
-        if (grid.cell < WRITTEN || state.weights === "norm" || !isDrawn || w < 0.005) continue;
+        if (grid.cell < WRITTEN || state.weights !== "raw" || !isDrawn || w < 0.005) continue;
         pen.text(String(Math.round(100 * w)), x(j) + grid.cell / 2, y(i) + grid.cell / 2, { size: 11, fill: ink, align: "center" });
       }
     }
@@ -218,7 +218,7 @@ viewer.makers.matrix = (viewer) => {
   }
 
   const hint = () => {
-    const unit = state.weights === "norm" ? "" : " Numbers are percent.";
+    const unit = state.weights !== "raw" ? "" : " Numbers are percent.";
     return `Rows look at columns.${unit} Shade is the square root of the weight, by the bar. Arrow keys move, Enter keeps a row, Page Up and Down change the layer.`;
   };
 

@@ -21,7 +21,7 @@
     view: text((value) => Object.hasOwn(viewer.views, value)),
     kind: text((value) => kinds.includes(value)),
     level: text((value) => ["word", "piece"].some((one) => one === value && hasSet(value, state.weights))),
-    weights: text((value) => ["raw", "norm"].some((one) => one === value && hasSet(state.level, value))),
+    weights: text((value) => ["raw", "norm", "effect"].some((one) => one === value && hasSet(state.level, value))),
     specials: text((value) => ["shown", "hidden", "renormalised"].includes(value)),
     part: text((value) => value === "all" || (isPair && ["aa", "ab", "ba", "bb"].includes(value))),
     threshold: number((value) => typeof value === "number" && value >= 0 && value <= 1),

@@ -49,9 +49,9 @@ const viewer = (() => {
   const matches = (label) => state.search !== "" && label.toLowerCase().includes(state.search.toLowerCase());
 
   const weight = (value) =>
-    state.weights === "norm" ? value.toPrecision(2) : `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
-  /** The weight below which nothing is drawn: norms are measured by the strongest one. */
-  const least = (most) => (state.weights === "norm" ? state.threshold * most : state.threshold);
+    state.weights !== "raw" ? value.toPrecision(2) : `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
+  /** The weight below which nothing is drawn: norms and effects are measured by the strongest one. */
+  const least = (most) => (state.weights !== "raw" ? state.threshold * most : state.threshold);
 
   let shades = {};
   document.addEventListener("themechange", () => { shades = {}; });

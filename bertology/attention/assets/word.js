@@ -123,9 +123,9 @@ viewer.makers.word = (viewer) => {
     const isDrawn = w !== null && w >= viewer.least(most);
     const { fill, ink } = viewer.shade(isDrawn ? w / most : 0);
     pen.rect(x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2, { fill, radius: 3 });
-    if (!isDrawn || wide(at) < (state.weights === "norm" ? 40 : 28)) return;
-    const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
-    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: ink, align: "center" });
+    if (!isDrawn || wide(at) < (state.weights !== "raw" ? 40 : 28)) return;
+    const text = state.weights !== "raw" ? w.toPrecision(2) : String(Math.round(100 * w));
+    if (state.weights !== "raw" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: ink, align: "center" });
   }
 
   function drawLabels(pen, shown, low, high) {
@@ -233,7 +233,7 @@ viewer.makers.word = (viewer) => {
   }
 
   function hint() {
-    const unit = state.weights === "norm" ? "Norms" : "Percent";
+    const unit = { raw: "Percent", norm: "Norms", effect: "Effects" }[state.weights];
     const which = state.head === null ? "the mean of a layer's heads" : `head ${state.head} of each layer`;
     return `Layer 1 is at the bottom. ${unit} of ${which}; shade is their square root, against the strongest of the grid. Left and right arrows change the word.`;
   }
