@@ -24,6 +24,7 @@ from bertology.errors import ModelError, StoreError
 
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16  # each needs memory for the activations of a batch
+_WRITERS = 4  # of the vectors that an accelerator computes, which are taken faster than one thread can write them
 
 
 def extract(
@@ -64,14 +65,15 @@ def extract(
         job = Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress)
         checksums, writing = job.prepare(), dict[int, Future[str]]()  # writing: by the number of the shard
         progress.start(sum(job.pieces), unit="pieces")
-        # One shard is written while the next is computed; never more than two are in memory, and seldom two whole ones.
-        with ThreadPoolExecutor(1) as writer, job.workers:
+        # A shard is written while the next is computed: on a processor never more than two are in memory.
+        n_writers = 1 if job.device == "cpu" else _WRITERS
+        with ThreadPoolExecutor(n_writers) as writer, job.workers:
             for number, checksum in enumerate(checksums):
                 if checksum is not None:
                     progress.skip(job.pieces[number])
                     continue
                 vectors = job.read(number)
-                for earlier in writing.values():
+                for earlier in list(writing.values())[: 1 - n_writers or None]:
                     earlier.result()
                 give_back_freed_memory()
                 writing[number] = writer.submit(job.write, number, vectors)
@@ -99,7 +101,7 @@ class Extraction:
     ) -> None:
         if encoder.is_gated:
             raise ModelError(f"heads of {encoder.name} are gated: extract outside gated_heads, or read hidden_states")
-        self.progress = progress
+        self.progress, self.device = progress, encoder.device
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """The threads of :meth:`read`."""
         self._reader = WindowReader(
@@ -176,7 +178,8 @@ class Extraction:
         reader, manifest = self._reader, self.entry.manifest
         batches, words = self._shards[number]
         stored = torch.float16 if manifest.recipe.stored_dtype == "float16" else torch.float32
-        vectors = torch.empty(len(manifest.layers), len(words), manifest.dim, dtype=stored)
+        size, is_cuda = (len(manifest.layers), len(words), manifest.dim), self.device.startswith("cuda")
+        vectors = torch.empty(*size, dtype=stored, pin_memory=is_cuda)
         # Shards are cut alike for every device, so that one device can continue where another stopped.
         at_once = pieces_in_batch(reader.encoder.device)
         if at_once > PIECES_IN_BATCH:
@@ -188,6 +191,7 @@ class Extraction:
             self.progress.advance(reader.pieces_in(batches[number]))
 
         self.workers.map(read, len(batches))
+        reader.finish(manifest.layers)
         for layer, values in zip(manifest.layers, vectors, strict=True) if stored is torch.float16 else ():
             # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is
             # several times as fast as torch.isfinite in half precision.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -228,14 +228,16 @@ def kept_decisions(
     for number, batch in enumerate(plan_batches(pieces.window_lengths)):
         windows = np.sort(batch.windows)
         given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        inputs = {name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")}
+        inputs: dict[str, Any] = {
+            name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")
+        }
         _, positions = every.inside(windows)
         visible = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
         visible[tuple(torch.from_numpy(positions).T)] = True
         kinds: dict[Kind, Tensor] = {"masked": torch.zeros_like(visible), "visible": visible}
         of_decision = np.repeat(of_window[windows], visible.sum(1).numpy() if by_word else 1)
 
-        def log_probs(visible: Tensor = visible, inputs: dict[str, Tensor] = inputs) -> Tensor:
+        def log_probs(visible: Tensor = visible, inputs: dict[str, Any] = inputs) -> Tensor:
             logits: Tensor = encoder.task_output(**inputs).logits.float().log_softmax(-1).cpu()
             return logits[visible] if by_word else logits
 

@@ -288,6 +288,7 @@ class Encoder:
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
         position_shift: Tensor | int = 0,
+        check: bool = True,
     ) -> dict[int, Tensor]:
         """Hidden states ``[batch, piece, dim]`` of some layers; no block beyond the deepest of them runs.
 
@@ -300,13 +301,15 @@ class Encoder:
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
             position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
+            check: whether they are checked to be finite, for which an accelerator has to be waited for.
         """
         checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
         given = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
         inputs = self._inputs(input_ids, position_shift, **given)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
-        self.check_finite("hidden states", states)
+        if check:
+            self.check_finite("hidden states", states)
         return states
 
     def attentions(
@@ -589,7 +592,9 @@ class Encoder:
             tensors["position_ids"] = positions[None]
         elif shifts.any() and not hasattr(body.config, "relative_attention_num_buckets"):
             raise ModelError(f"model {self.name}: {type(body).__name__} takes no position_ids: leave the shift out")
-        return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
+        # From memory that is not pinned, a copy that is not waited for has been read when the call returns.
+        how: dict[str, Any] = {"device": self.device, "non_blocking": self.device.startswith("cuda")}
+        return {name: tensor.to(**how) for name, tensor in tensors.items() if tensor is not None}
 
 
 class WindowReader:
@@ -628,6 +633,7 @@ class WindowReader:
         self.lengths = self.pieces.window_lengths
         """``[window]`` pieces in each window, special ones included."""
         self._most_windows: int | None = None
+        self._unchecked: list[tuple[Batch, Tensor]] = []  # with [layer] sums, of what goes into pinned memory
         # Words by the window they are read from; those read from none (−1) come first and are left out.
         window_of_word = self.pieces.word_window
         self._words = np.argsort(window_of_word, kind="stable")
@@ -681,7 +687,11 @@ class WindowReader:
         return vectors
 
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
-        """Read a batch and write the vectors of its words ``into [layer, word, dim]``."""
+        """Read a batch and write the vectors of its words ``into [layer, word, dim]``.
+
+        A GPU writes into pinned memory while later batches are read: there all is written and checked once
+        :meth:`finish` has returned.
+        """
         encoder = self._free.get()
         most = self._most_windows or len(batch.windows)
         start = row = 0
@@ -708,6 +718,16 @@ class WindowReader:
         finally:
             self._free.put(encoder)
 
+    def finish(self, layers: Sequence[int]) -> None:
+        """Wait for all that has been read into pinned memory; a SignalError where it is not finite."""
+        waiting, self._unchecked = self._unchecked, []
+        if waiting:
+            are_finite = torch.stack([sums for _, sums in waiting]).isfinite().all(1).tolist()
+            for (batch, _), is_finite in zip(waiting, are_finite, strict=True):
+                if not is_finite:  # read again, to say what is not
+                    size = len(layers), len(self.words_in(batch)), self.encoder.dim
+                    self._read(self.encoder, batch, layers, torch.empty(size))
+
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, words = self.pieces, self.words_in(batch)
         arrays = pieces.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
@@ -717,13 +737,16 @@ class WindowReader:
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
         of_words = (pieces.word_first[words], pieces.word_last[words])
-        first, last = (torch.from_numpy(starts + bound).to(encoder.device) for bound in of_words)
-        pool = WordPooling(first, last, self._pooling)
+        first, last = (torch.from_numpy(starts + bound) for bound in of_words)
+        pool = WordPooling(first, last, self._pooling).on(encoder.device)
+        is_pinned = encoder.device.startswith("cuda") and into.is_pinned()
         with self._around(batch):
-            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
+            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers, check=not is_pinned)
         with torch.inference_mode():
+            if is_pinned:
+                self._unchecked.append((batch, torch.stack([one.sum(dtype=torch.float32) for one in hidden.values()])))
             for place, layer in enumerate(layers):
-                into[place].copy_(pool(hidden[layer]))
+                into[place].copy_(pool(hidden[layer]), non_blocking=is_pinned)
 
 
 def read_words(
