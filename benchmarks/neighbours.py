@@ -10,7 +10,7 @@ is the size of a page with many points in seven layers; (δ) what a frame of its
 while it is panned, zoomed, brought from layer to layer, searched and pointed at. Of every frame that is drawn the
 processor time of the page's main thread is taken; the ratio is that of the median to the sixtieth of a second that a
 frame has. A map on its way draws as many points as six milliseconds allow, a sample of them on a busy machine, and
-all when it rests. Where Chromium is missing one line says so.
+all when it rests. (ε) are senses by nearest neighbours, divided by scikit-learn's. Where Chromium is missing one line says so.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from benchmarks._common import Line, seconds, show, side_by_side
 from benchmarks.viewer import FRAME, chromium, frames
-from bertology.activations.layers import LayerVectors
+from bertology.activations.layers import LayerVectors, unit_vectors
 from bertology.corpora import Sentence, Sentences
 from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences
+from bertology.geometry.senses import nearest_neighbours
 
 _LAYERS, _DIM, _BLOCK = 7, 384, 2048
 _PEER_WORDS = 50_000
@@ -71,7 +72,7 @@ def main() -> None:
 def run(*, words: int, points: int, repeats: int) -> list[Line]:
     """The lines of the table; those of the map are left out where there is no browser."""
     with threadpool_limits(1):
-        lines = _search(words, repeats)
+        lines = [*_search(words, repeats), *_senses(repeats)]
     return [*lines, *_map(points, repeats)]
 
 
@@ -112,6 +113,25 @@ def _search(words: int, repeats: int) -> list[Line]:
         ),
         Line("(β) its memory ÷ that of a tenth", growth, (growth, growth), "≤ 1.1", f"{peaks[1]:.0f} MB"),
     ]
+
+
+def _senses(repeats: int) -> list[Line]:
+    rng, lines = np.random.default_rng(0), []
+    for n_train, n_test in ((600, 300), (3000, 2000)):
+        train, test = (unit_vectors(rng.normal(size=(n, _DIM)).astype(np.float32)) for n in (n_train, n_test))
+        senses = rng.integers(0, 4, n_train)
+        peer = KNeighborsClassifier(10, metric="cosine", algorithm="brute", n_jobs=1)
+        what = f"senses of {n_test:,} words by 1 to 10 of {n_train:,} neighbours ÷ scikit-learn by 10"
+        lines.append(
+            side_by_side(
+                f"(ε) {what}",
+                lambda test=test, train=train, senses=senses: nearest_neighbours(train, senses, test),
+                lambda test=test, train=train, senses=senses, peer=peer: peer.fit(train, senses).predict(test),
+                repeats=5 * repeats,
+                aim="≤ 0.7",
+            )
+        )
+    return lines
 
 
 def _brute_force(block: NDArray[np.float16], query: NDArray[np.float32]) -> None:

@@ -28,6 +28,7 @@ from bertology.measures.sums import (
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""
 _MOST_CLUSTERS = 8
+_UNITS, _ROWS = 10**6, 256  # in which cosines are compared; of a matrix of cosines that are sorted at a time
 _STEP = 1e-4  # weight by which a cell of a table is changed for a derivative
 _NO_SENSES = (
     "no word has a sense: give CoarseWSD-20, a lexical sample of Senseval, a table with columns such as "
@@ -182,10 +183,31 @@ def nearest_centroids(train: Any, senses: Integers, other: Any) -> Integers:
 def nearest_neighbours(train: Any, senses: Integers, other: Any, numbers: Sequence[int] = NEIGHBOURS) -> Integers:
     """``[number, item]`` the most frequent sense of as many nearest training vectors, the lowest number of equals."""
     similar = other @ train.T
-    cosines = _rounded(similar.toarray() if hasattr(similar, "toarray") else similar)
-    order = np.argsort(-cosines, axis=1, kind="stable")[:, : max(numbers)]
+    order = _nearest(similar.toarray() if hasattr(similar, "toarray") else similar, max(numbers))
     votes = (senses[order][:, :, None] == np.arange(senses.max() + 1)).cumsum(axis=1)  # [item, neighbour, sense]
     return np.stack([votes[:, min(number, order.shape[1]) - 1].argmax(axis=1) for number in numbers])
+
+
+def _nearest(cosines: Any, k: int) -> Integers:
+    """``[row, k]`` places of the largest of ``[row, place]`` rounded cosines, in order, the lowest of equals first."""
+    n = cosines.shape[1]
+    k, found = min(k, n), np.empty((len(cosines), min(k, n)), dtype=np.int64)
+    for first in range(0, len(cosines), _ROWS):
+        rows = cosines[first : first + _ROWS]
+        some = np.argpartition(rows, max(0, n - 2 * k), axis=1)[:, max(0, n - 2 * k) :]
+        keys = _keys(np.take_along_axis(rows, some, axis=1), some, n)
+        order = np.argsort(keys, axis=1)[:, :k]
+        found[first : first + _ROWS] = np.take_along_axis(some, order, axis=1)
+        # Where the last of these could be equal to one that was left out, all are looked at.
+        last = np.take_along_axis(keys, order[:, -1:], axis=1)[:, 0]
+        unsure = np.flatnonzero(last // n >= keys.max(axis=1) // n) if 2 * k < n else []
+        found[first : first + _ROWS][unsure] = np.argsort(_keys(rows[unsure], np.arange(n), n), axis=1)[:, :k]
+    return found
+
+
+def _keys(cosines: Any, places: Integers, n: int) -> Integers:
+    """A number for each cosine at one of ``n`` places, lower for the nearer and, of equals, for the lower place."""
+    return np.asarray(places - n * np.rint(_rounded(cosines) * _UNITS).astype(np.int64))
 
 
 def _rounded(cosines: Any) -> Floats:

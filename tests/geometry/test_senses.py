@@ -45,6 +45,19 @@ def test_nearest_centroids_are_those_of_scikit_learn_on_unit_vectors() -> None:
     assert (scored.nearest_centroids(sparse.csr_matrix(train), senses, sparse.csr_matrix(other)) == expected).all()
 
 
+@pytest.mark.parametrize(("n", "kinds"), [(7, 7), (19, 4), (21, 21), (300, 300), (300, 12)])
+def test_equally_near_neighbours_come_in_the_order_of_the_text(n: int, kinds: int) -> None:
+    """As by a stable sort of all cosines; of few ``kinds`` of vectors many are equal."""
+    rng = np.random.default_rng(n + kinds)
+    train = unit(rng.standard_normal((kinds, 16)).astype(np.float32)[rng.integers(0, kinds, n)])
+    other, senses = unit(rng.standard_normal((300, 16)).astype(np.float32)), rng.integers(0, 5, n)
+    order = np.argsort(-np.round((other @ train.T).astype(np.float64), 6), axis=1, kind="stable")
+    found = scored.nearest_neighbours(train, senses, other)
+    for row, number in enumerate(scored.NEIGHBOURS):
+        votes = (senses[order[:, :number]][:, :, None] == np.arange(5)).sum(axis=1)
+        assert (found[row] == votes.argmax(axis=1)).all()
+
+
 @pytest.mark.parametrize("number", [1, 2, 5, 10])
 def test_nearest_neighbours_are_those_of_scikit_learn(number: int) -> None:
     train, senses = unit(DICE.normal(size=(70, 8))), DICE.integers(0, 3, 70)
