@@ -10,7 +10,8 @@ is the size of a page with many points in seven layers; (δ) what a frame of its
 while it is panned, zoomed, brought from layer to layer, searched and pointed at. Of every frame that is drawn the
 processor time of the page's main thread is taken; the ratio is that of the median to the sixtieth of a second that a
 frame has. A map on its way draws as many points as six milliseconds allow, a sample of them on a busy machine, and
-all when it rests. (ε) are senses by nearest neighbours, divided by scikit-learn's. Where Chromium is missing one line says so.
+all when it rests. (ε) are senses by nearest neighbours, divided by scikit-learn's. Where Chromium is missing one line
+says so.
 """
 
 from __future__ import annotations
