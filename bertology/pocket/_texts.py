@@ -13,6 +13,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
 from bertology.pocket._grammar import N_THEMES, Scene, Style, indefinite_article, prepositional, verbal_group
+from bertology.pocket._kept import kept_corpus
 from bertology.pocket._words import (
     HEAD,
     SINGULAR,
@@ -436,9 +437,10 @@ MOST_SENTENCES = 100_000
 def load_corpus(n_train: int | None = None) -> Corpus:
     """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
 
-    It is what :func:`generate_corpus` makes at its default seed, made when it is first used. Each sentence of
-    ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for each such word whether it
-    occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
+    It is what :func:`generate_corpus` makes at its default seed, made when it is first used, and kept in the cache
+    folder. Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for
+    each such word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not
+    (``Novelty=new``).
 
     Args:
         n_train: number of training sentences, at least as many as when left out. Those come first; the others are made
@@ -448,7 +450,7 @@ def load_corpus(n_train: int | None = None) -> Corpus:
         CorpusError: ``n_train`` is too small or too large.
     """
     if n_train is None:
-        return generate_corpus()
+        return kept_corpus(generate_corpus)
     least = SIZES["train"]
     if not least <= n_train <= MOST_SENTENCES:
         raise CorpusError(f"pocket:{n_train}: give from {least} (those of pocket) to {MOST_SENTENCES} sentences")
