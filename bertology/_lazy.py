@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,13 @@ class LazyModule(ModuleType):
     """A module that is imported when something of it is first used, and so are its own modules."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name, None) or resolve_name(f"{self.__name__}.{name}")
+        try:
+            return getattr(import_module(self.__name__), name)
+        except AttributeError as error:
+            try:
+                return import_module(own := f"{self.__name__}.{name}")
+            except ModuleNotFoundError as missing:
+                raise (error if missing.name == own else missing) from None
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return import_module, (self.__name__,)
