@@ -200,7 +200,7 @@ def _nearest(cosines: Any, k: int) -> Integers:
         found[first : first + _ROWS] = np.take_along_axis(some, order, axis=1)
         # Where the last of these could be equal to one that was left out, all are looked at.
         last = np.take_along_axis(keys, order[:, -1:], axis=1)[:, 0]
-        unsure = np.flatnonzero(last // n >= keys.max(axis=1) // n) if 2 * k < n else []
+        unsure = np.flatnonzero((last // n >= keys.max(axis=1) // n) & (2 * k < n))
         found[first : first + _ROWS][unsure] = np.argsort(_keys(rows[unsure], np.arange(n), n), axis=1)[:, :k]
     return found
 
