@@ -258,7 +258,7 @@ def test_an_end_that_is_best_is_passed(readout: Any, train: Split, dev: Split, t
         if readout is RIDGE:
             np.testing.assert_array_equal(predictions.labels[0, layer], expected.labels[0, 0])
         else:
-            np.testing.assert_allclose(predictions.log_prob[0, layer], expected.log_prob[0, 0], atol=2e-3)
+            np.testing.assert_allclose(predictions.log_prob[0, layer], expected.log_prob[0, 0], atol=5e-3)
 
 
 def test_an_end_that_stays_best_is_told(train: Split, dev: Split) -> None:

@@ -56,7 +56,7 @@ def in_background(run: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
 
 
 def ended(thread: threading.Thread, outcome: list[Any]) -> Any:
-    thread.join(60)
+    thread.join(240)
     assert not thread.is_alive()
     return outcome[0]
 
