@@ -207,7 +207,7 @@ def view(
             weights given here.
         prediction: what ``effect`` is on, such as the label that a classifier predicts: each weight × the gradient of
             its score, where that is positive (Chefer et al. 2021, equation 5, by head). The page gives the score.
-        threshold: weights below it are not drawn at first, a share of 1; by norm, of the strongest.
+        threshold: weights below it are not drawn at first, a share of 1; by norm or effect, of the strongest.
         language: language of the texts, such as ``en``, whose rules find their words.
         split_at_spaces: whether words are separated by spaces instead.
 

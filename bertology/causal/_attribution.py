@@ -497,6 +497,10 @@ class Attributions(PageAndFigure):
         """Keys of the scores: each method with its layer."""
         return tuple(self.found[0].scores)
 
+    @property
+    def _unit(self) -> str:
+        return "words" if self.found[0].target.kind in ("tag", "probe") else "texts"
+
     def faithfulness(self, *, most: int = 3) -> dict[Key, Faithfulness]:
         """Faithfulness by method and layer, from texts with words masked, as the model knows them from training.
 
@@ -574,7 +578,7 @@ class Attributions(PageAndFigure):
             cells = [f"{mean:.2f} [{low:.2f}, {high:.2f}]" if np.isfinite(mean) else "–" for mean, low, high in found]
             rows.append([_title(*key), *cells, f"{1000 * seconds:.1f}" if np.isfinite(seconds) else "–"])
         left_out = f", {len(self.excluded)} left out ({self.excluded[0][1]})" if self.excluded else ""
-        about = f"{self.encoder.source.title}; texts: {len(self.found)}{left_out}; [ ] 95 %, over texts"
+        about = f"{self.encoder.source.title}; {self._unit}: {len(self.found)}{left_out}; [ ] 95 %, over texts"
         return "\n".join([*aligned(rows, right=1), "", about, "the scores of words: --out words.html or --format csv"])
 
     def notes(self, one: Attributed) -> list[str]:
@@ -647,7 +651,7 @@ class Attributions(PageAndFigure):
             scripts=["assets/cells.js", f"{folder}js"],
             values={
                 "model": escape(folder_name(model)),
-                "n_texts": "" if n_texts == 1 else f"Means over {n_texts} texts, in brackets 95 % intervals.",
+                "n_texts": "" if n_texts == 1 else f"Means over {n_texts} {self._unit}, in brackets 95 % intervals.",
             },
             data={"methods": methods, "texts": texts, "tables": {"faithfulness": table}},
         )

@@ -59,6 +59,8 @@ def finetune(
         typer.echo(grid.to_markdown())
         typer.echo(f"models and tables in {grid.path}", err=True)
         return
+    if explain < 0:
+        raise BertologyError(f"finetune: --explain {explain}: give the number of sentences, 0 for no page")
     if settings["task"] is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
     corpus = settings.pop("corpus")
@@ -67,7 +69,7 @@ def finetune(
     typer.echo(f"models in {tuned.path}", err=True)
     if explain:
         texts = {"dev": bertology.load_corpus(corpus, columns=settings["columns"])["dev"]}
-        how: dict[str, Any] = {"sentences": explain, "device": shared["device"]}
+        how = {"sentences": explain, **{name: shared[name] for name in ("device", "trust_remote_code")}}
         page = bertology.attribute(corpus=texts, model=tuned.folder(), **how).save(tuned.path / "words.html")
         typer.echo(f"words that predictions rest on, by text: {page}", err=True)
 
