@@ -17,6 +17,7 @@ from bertology.corpora import Corpus
 from bertology.errors import StoreError
 
 _MADE_BY = tuple(Path(__file__).parents[1] / name for name in ("pocket", "corpora"))
+_HASHED_BY = Path(__file__).parents[1] / "_files.py"
 _OF_ARRAYS = {("numpy", "dtype"), ("numpy._core.numeric", "_frombuffer"), ("numpy.core.numeric", "_frombuffer")}
 _CHECKSUM = 32
 
@@ -28,6 +29,7 @@ def kept_corpus(make: Callable[[], Corpus]) -> Corpus:
     written, none is kept.
     """
     made_by = [path for folder in _MADE_BY for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".toml")]
+    made_by.append(_HASHED_BY)
     key = digest([sys.version.encode(), np.__version__.encode(), *(path.read_bytes() for path in made_by)])
     path = cache_folder() / "corpora" / f"pocket-{key}.pickle"
     content = b""
@@ -37,6 +39,8 @@ def kept_corpus(make: Callable[[], Corpus]) -> Corpus:
         with contextlib.suppress(pickle.UnpicklingError):
             return _read(content[_CHECKSUM:])
     corpus = make()
+    for split in corpus.splits.values():
+        split.fingerprint  # noqa: B018  kept with the sentences
     content = pickle.dumps(replace(corpus, splits=dict(corpus.splits), notes=dict(corpus.notes)), protocol=5)
     with contextlib.suppress(StoreError, OSError):
         write_atomically(path, [digest([content]).encode(), content])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -541,16 +540,16 @@ class _LayerFits:
         best[leading] = self._best(leading)
         best = best[sources]
 
-        def fit_chosen(problems: Integers, start: Tensor | None = None) -> Regressions:
-            (coefficients, intercepts), _ = self._fit(problems, best[problems][:, None], on_all=True, start=start)
-            return coefficients[:, 0], intercepts[:, 0]
-
-        if not is_final:
-            chosen = fit_chosen(leading, starts)
-        parts = [chosen, *([fit_chosen(following)] if len(following) else [])]
+        # The control tasks of a problem at its strength: together with it where that is fitted to all items now.
+        later = following if is_final else np.concatenate([leading, following])
+        if len(later):
+            (coefficients, intercepts), _ = self._fit(
+                later, best[later][:, None], on_all=True, start=None if is_final else starts
+            )
+            fitted = coefficients[:, 0], intercepts[:, 0]
+            chosen = (torch.cat([chosen[0], fitted[0]]), torch.cat([chosen[1], fitted[1]])) if is_final else fitted
         order = np.argsort([*leading, *following])
-        coefficients, intercepts = (torch.cat(part)[order] for part in zip(*parts, strict=True))
-        return (coefficients, intercepts), best, self._record
+        return (chosen[0][order], chosen[1][order]), best, self._record
 
     def _best(self, problems: Integers) -> Integers:
         return np.asarray(np.nanargmax(self._record["dev_accuracy"][problems], axis=1))
@@ -560,9 +559,9 @@ class _LayerFits:
     ) -> tuple[Regressions, Tensor]:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
-        Roughly to the sample first, then with the curvature measured there; from ``start``, which is near the end
-        already, with the curvature at once. Returns the regressions, and ``[problem, strength, parameter]`` where
-        their fits ended.
+        Roughly to the sample first, then with the curvature measured there; the first fits from ``start [fit,
+        parameter]``, which is near their ends already, with the curvature at once. Returns the regressions, and
+        ``[problem, strength, parameter]`` where their fits ended.
         """
         data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
@@ -573,18 +572,31 @@ class _LayerFits:
         moments = Moments(self._moments.mean[some], self._moments.std[some])
         fits = Fits(items if on_all else sampled, moments, strengths)
 
-        def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
+        def minima(
+            what: str, source: Any, of: Items, start: Tensor, near: Precondition, *, first: int = 0, **how: Any
+        ) -> Minima:
+            """The ends of the fits from number ``first`` on."""
+
+            def evaluate(rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+                return fits.objective(source, of, rows + first, points)
+
+            def precondition(rows: Tensor, gradient: Tensor) -> Tensor:
+                return near(rows + first, gradient)
+
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
                 data.say(f"linear fits to {what}: pass {iteration}, {done}")
 
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
-            return minimise(partial(fits.objective, source, of), start, precondition=near, report=report, **settings)
+            return minimise(evaluate, start, precondition=precondition, report=report, **settings)
 
-        if start is None:
-            zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
+        begun = 0 if start is None else len(start)
+        if begun < len(fits.every):
+            zero = torch.zeros(len(fits.every) - begun, fits.n_classes * (fits.dim + 1), device=fits.mean.device)
             near = fits.bound(*self._spread)
-            start = minima("a sample", sample.source, sampled, zero, near, relative=_ROUGH).points
+            rough = minima("a sample", sample.source, sampled, zero, near, first=begun, relative=_ROUGH).points
+            start = rough if start is None else torch.cat([start, rough])
+        assert start is not None
         near = fits.curvature(sample, sampled, start, self._correlations)
         if sample.is_everything:
             found = minima("all items", sample.source, sampled, start, near)
@@ -596,11 +608,14 @@ class _LayerFits:
         raw = fits.for_raw(fits.every, found.points)
         coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)
-        if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
+        # Of a strength that was compared on the sample, the accuracy that it was chosen by stays.
+        is_asked = np.isnan(record["dev_accuracy"][where]) | (not on_all or sample.is_everything)
+        if is_asked.any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
             on_dev = data.dev_targets.only(problems)
             shape = places.shape[0], 1, places.shape[1]
-            record["dev_accuracy"][where] = accuracies(fitted.scores(data.dev), shape, on_dev)[:, 0]
+            found_on_dev = accuracies(fitted.scores(data.dev), shape, on_dev)[:, 0]
+            record["dev_accuracy"][where] = np.where(is_asked, found_on_dev, record["dev_accuracy"][where])
         for name in ("iterations", "converged", "gradient_norm"):
             record[name][where] = getattr(found, name).view(places.shape).cpu().numpy()
         return (coefficients, intercepts), found.points.view(*places.shape, -1)

@@ -290,7 +290,7 @@ def _recoded(*columns: pa.ChunkedArray) -> tuple[list[NDArray[np.int32]], tuple[
     for column in columns:
         coded = column.combine_chunks().dictionary_encode()
         places = [numbers.setdefault(value, len(numbers)) for value in coded.dictionary.to_pylist()]
-        codes.append(np.asarray(places, dtype=np.int32)[coded.indices.to_numpy()])
+        codes.append(np.asarray(places, dtype=np.int32)[np.from_dlpack(coded.indices)])  # to_numpy imports pandas
     return codes, tuple(numbers)
 
 
