@@ -49,6 +49,7 @@ def run_all(*, quick: bool) -> None:
         edge,
         explain,
         extraction,
+        finetuning,
         fit,
         geometry,
         memory,
@@ -69,6 +70,7 @@ def run_all(*, quick: bool) -> None:
     lines += attention.run(200 if quick else 600, times=10, repeats=3)
     lines += causal.run(pairs=20 if quick else 100, repeats=1 if quick else 3)
     lines += explain.run(texts=10 if quick else 100, pairs=20 if quick else 40, repeats=1 if quick else 3)
+    lines += finetuning.run(items=64 if quick else 640, repeats=1 if quick else 3)
     lines += geometry.run(words=5000 if quick else 50_000, repeats=3)
     lines += neighbours.run(words=200_000 if quick else 1_000_000, points=50_000, repeats=1 if quick else 3)
     lines += viewer.run(pieces=512, repeats=1 if quick else 3)

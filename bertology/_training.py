@@ -39,6 +39,23 @@ def weight_groups(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
     ]
 
 
+_PARTS, _SHARES = "parts", "shares"
+_PASS = 64  # pieces that take a processor about as long as what one more pass costs whatever its size
+
+
+def of_one_length(rows: Sequence[Any]) -> list[list[Any]]:
+    """Rows in parts of about one length, which take the least time where each part is padded to its longest row."""
+    ordered = sorted(rows, key=len)
+    best = [(0, 0)]  # [n] time of the n shortest rows, and where the last part of them starts
+    for stop, longest in enumerate(map(len, ordered), 1):
+        best.append(min((best[start][0] + _PASS + (stop - start) * longest, start) for start in range(stop)))
+    parts, stop = list[list[Any]](), len(ordered)
+    while stop:
+        parts.append(ordered[best[stop][1] : stop])
+        stop = best[stop][1]
+    return parts
+
+
 def train(
     model: Any,
     data: Sequence[Any],
@@ -51,6 +68,7 @@ def train(
     checkpoint_every: int | None,
     remedy: str,
     loss: Callable[[Batch], Tensor] | None = None,
+    n_labels: Callable[[Any], int] | None = None,
     rate: Callable[[int], float] | None = None,
     tokenizer: Any = None,
     measure: Callable[[], dict[str, float]] | None = None,
@@ -64,6 +82,8 @@ def train(
     Args:
         model: the module; where no ``loss`` of a batch is given, with a ``loss`` in its output.
         data: rows, of which ``collate`` makes batches; a ``range`` of steps is taken one by one in order.
+        n_labels: of a row, how many labels the mean loss of a batch is over. With it, and without a ``loss``, the
+            processor computes a batch in parts of rows of about one length: the same gradient, with less padding.
         optimizer: over the weights that are trained; by ``rate`` of each step from 0, or that of ``arguments``.
         folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch; with the ``tokenizer``.
         remedy: what to change where the loss is not finite.
@@ -85,6 +105,15 @@ def train(
         raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
     losses: list[float] = []
 
+    def split(rows: Sequence[Any]) -> Batch:
+        """A batch in parts, and the share of its loss that each has."""
+        assert n_labels is not None
+        parts = of_one_length(rows)
+        sizes = [sum(map(n_labels, part)) for part in parts]
+        return {_PARTS: [*map(collate, parts)], _SHARES: [size / sum(sizes) for size in sizes]}
+
+    is_split = n_labels is not None and loss is None and place.type == "cpu"
+
     def partial(state: Any) -> list[float]:
         """The losses of an epoch that is not finished, taken out of the Trainer's state."""
         is_there = state.log_history and _PARTIAL in state.log_history[-1]
@@ -100,7 +129,13 @@ def train(
             return self.accelerator.prepare(DataLoader(steps, batch_size=1, collate_fn=collate))
 
         def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            return super().compute_loss(model, inputs, *args, **kwargs) if loss is None else loss(inputs)
+            if loss is not None:
+                return loss(inputs)
+            of_part = super().compute_loss
+            if not is_split:
+                return of_part(model, inputs, *args, **kwargs)
+            by_part = zip(inputs[_SHARES], inputs[_PARTS], strict=True)
+            return sum(share * of_part(model, part, *args, **kwargs) for share, part in by_part)
 
         def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
             found: Tensor = super().training_step(*args, **kwargs)
@@ -165,7 +200,7 @@ def train(
             trainer = Checked(
                 model,
                 chosen,
-                data_collator=collate,
+                data_collator=split if is_split else collate,
                 train_dataset=data,
                 processing_class=tokenizer,
                 optimizers=(optimizer, schedule),

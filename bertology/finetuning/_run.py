@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -543,6 +544,7 @@ class _Data:
             self.collator,
             ADAMW[settings.bias_correction](trained.groups(), lr=settings.lr),
             clip_norm=settings.clip_norm,
+            n_labels=attrgetter("n_labels") if settings.accumulate == 1 else None,
             checkpoint_every=settings.checkpoint_every,
             remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
             loss=trained.loss if trained.gates or trained.teacher or self.task.kind == "choices" else None,

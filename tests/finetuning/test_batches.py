@@ -1,0 +1,71 @@
+"""Batches in parts of about one length: the parts that take least time, and the gradient of the whole batch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+
+from bertology import _training, load_encoder
+from bertology._training import of_one_length
+from bertology.activations.progress import silent
+from bertology.finetuning import _items
+from bertology.finetuning._run import _Data
+from bertology.finetuning._settings import settings_of
+from bertology.finetuning._training import build
+from tests.finetuning.conftest import numbered
+
+
+def cost(parts: Sequence[Sequence[Any]]) -> int:
+    return sum(_training._PASS + len(part) * max(map(len, part)) for part in parts)
+
+
+def test_parts_hold_every_row_once_and_cost_least() -> None:
+    random = np.random.default_rng(0)
+    for n in (1, 2, 5, 9):
+        rows = [range(length) for length in random.lognormal(3.5, 1, size=n).astype(int) + 1]
+        parts = of_one_length(rows)
+        assert sorted(map(len, itertools.chain(*parts))) == sorted(map(len, rows))
+        ordered = sorted(rows, key=len)
+        every = (
+            [ordered[start:stop] for start, stop in itertools.pairwise((0, *cuts, n))]
+            for k in range(n)
+            for cuts in itertools.combinations(range(1, n), k)
+        )
+        assert cost(parts) == min(map(cost, every))
+
+
+def test_equal_rows_are_one_part_and_very_different_ones_are_not() -> None:
+    assert len(of_one_length([range(20)] * 32)) == 1
+    assert [len(part) for part in of_one_length([range(5)] * 16 + [range(200)] * 2)] == [2, 16]
+
+
+@pytest.mark.parametrize("task", ["sentence_label:number", "pos"])
+def test_training_in_parts_makes_the_updates_of_whole_batches(task: str, tmp_path: Path) -> None:
+    """Without dropout all weights are the same after several steps, up to rounding; so are the losses."""
+    encoder = load_encoder("pocket", device="cpu")
+    made = _items.tuning_task(task, numbered({"train": 50, "dev": 10, "test": 10}))
+    inputs = {name: _items.encode(made, made.splits[name], encoder, max_pieces=None, stride=0) for name in made.splits}
+    data = _Data(made, inputs, _items.Collator(made, pad_id=encoder.pad_id, states=None))
+    # the last batch has two rows
+    settings, found = settings_of(None, {"epochs": 2, "batch_size": 16, "lr": 1e-3, "bias_correction": True}), {}
+    for which, fixed_cost in (("parts", 1), ("whole", 10**9)):
+        trained = build(encoder, made, settings, seed=1)
+        for module in trained.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            elif hasattr(module, "dropout_prob"):
+                module.dropout_prob = 0.0
+        with patch.object(_training, "_PASS", fixed_cost):
+            assert (len(of_one_length(inputs["train"].rows)) > 1) == (which == "parts")
+            history = data.fit(trained, 1, silent, folder=tmp_path / which)
+        weights = torch.cat([one.detach().flatten() for one in trained.model.parameters()])
+        found[which] = weights, [epoch["train_loss"] for epoch in history]
+    torch.testing.assert_close(found["parts"][0], found["whole"][0], rtol=1e-3, atol=2e-5)
+    assert found["parts"][1] == pytest.approx(found["whole"][1], rel=1e-4)
