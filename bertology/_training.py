@@ -56,6 +56,17 @@ def of_one_length(rows: Sequence[Any]) -> list[list[Any]]:
     return parts
 
 
+def in_parts(collate: Callable[[Sequence[Any]], Batch], n_labels: Callable[[Any], int]) -> Callable[..., Batch]:
+    """Makes batches in parts of about one length, with the share of the loss that each part has."""
+
+    def made(rows: Sequence[Any]) -> Batch:
+        parts = of_one_length(rows)
+        sizes = [sum(map(n_labels, part)) for part in parts]
+        return {_PARTS: [*map(collate, parts)], _SHARES: [size / sum(sizes) for size in sizes]}
+
+    return made
+
+
 def train(
     model: Any,
     data: Sequence[Any],
@@ -105,14 +116,9 @@ def train(
         raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
     losses: list[float] = []
 
-    def split(rows: Sequence[Any]) -> Batch:
-        """A batch in parts, and the share of its loss that each has."""
-        assert n_labels is not None
-        parts = of_one_length(rows)
-        sizes = [sum(map(n_labels, part)) for part in parts]
-        return {_PARTS: [*map(collate, parts)], _SHARES: [size / sum(sizes) for size in sizes]}
-
-    is_split = n_labels is not None and loss is None and place.type == "cpu"
+    batch_of = collate
+    if n_labels is not None and loss is None and place.type == "cpu":
+        batch_of = in_parts(collate, n_labels)
 
     def partial(state: Any) -> list[float]:
         """The losses of an epoch that is not finished, taken out of the Trainer's state."""
@@ -132,7 +138,7 @@ def train(
             if loss is not None:
                 return loss(inputs)
             of_part = super().compute_loss
-            if not is_split:
+            if _PARTS not in inputs:
                 return of_part(model, inputs, *args, **kwargs)
             by_part = zip(inputs[_SHARES], inputs[_PARTS], strict=True)
             return sum(share * of_part(model, part, *args, **kwargs) for share, part in by_part)
@@ -200,7 +206,7 @@ def train(
             trainer = Checked(
                 model,
                 chosen,
-                data_collator=split if is_split else collate,
+                data_collator=batch_of,
                 train_dataset=data,
                 processing_class=tokenizer,
                 optimizers=(optimizer, schedule),

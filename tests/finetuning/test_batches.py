@@ -60,11 +60,15 @@ def test_training_in_parts_makes_the_updates_of_whole_batches(task: str, tmp_pat
         for module in trained.model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-            elif hasattr(module, "dropout_prob"):
-                module.dropout_prob = 0.0
+        sizes = list[int]()
+        trained.model.register_forward_pre_hook(
+            lambda module, _, kwargs, sizes=sizes: sizes.append(len(kwargs["input_ids"])) if module.training else None,
+            with_kwargs=True,
+        )
         with patch.object(_training, "_PASS", fixed_cost):
-            assert (len(of_one_length(inputs["train"].rows)) > 1) == (which == "parts")
             history = data.fit(trained, 1, silent, folder=tmp_path / which)
+        assert sum(sizes) == 2 * len(inputs["train"].rows)
+        assert (len(sizes) > 8) == (which == "parts")  # of four batches in each epoch
         weights = torch.cat([one.detach().flatten() for one in trained.model.parameters()])
         found[which] = weights, [epoch["train_loss"] for epoch in history]
     torch.testing.assert_close(found["parts"][0], found["whole"][0], rtol=1e-3, atol=2e-5)
