@@ -128,6 +128,9 @@ class Command:
         parameters[n_first:n_first] = options
 
         def function(**given: Any) -> None:
+            if {"quiet", "model"} & given.keys() and shows_progress(given.get("quiet", False)):
+                # Libraries and models take seconds to load. The next line or bar is written over this one.
+                print("loading …", end="\r", file=sys.stderr, flush=True)
             self.function(**given)
 
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

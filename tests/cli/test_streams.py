@@ -1,5 +1,6 @@
 """Standard streams that are closed, or whose reader has gone."""
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -92,3 +93,19 @@ def test_what_has_no_end_is_one_line(
     monkeypatch.setattr("bertology.corpora._tables._MOST_ROWS", 10_000)
     with pytest.raises(BertologyError, match=r"over 10?0,000 values, or no end of them; give fewer"):
         use()
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_shows_at_once_that_something_is_loading(tmp_path: Path, quiet: bool) -> None:
+    """Before libraries and models, which take seconds; the line is left for the next one to be written over it."""
+    ours, its = os.openpty()
+    asked = ("probe", "--corpus", str(tmp_path / "none"), *(["--quiet"] if quiet else []))
+    with started(asked, (), stderr=its, stdout=subprocess.PIPE):
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while more := os.read(ours, 4096):
+                shown += more
+    os.close(ours)
+    assert shown.decode().startswith("loading …\r") != quiet
+    assert b"none" in shown
