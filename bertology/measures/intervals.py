@@ -219,23 +219,28 @@ def summarised(
     if by_run is not None:  # with each run left out as well, on the scale that one cluster of many has
         n_runs, mean = len(by_run), by_run.mean(axis=0)
         left_out = np.concatenate([jackknife, mean - (by_run - mean) / np.sqrt(n_runs * (n_runs - 1))])
-    for layer in range(n_layers if n_clusters > 1 else 0):
+    known = np.flatnonzero(np.isfinite(values)) if n_clusters > 1 else np.empty(0, dtype=np.int64)
+    is_whole = np.isfinite(replicates[:, known]).all(axis=0) & np.isfinite(left_out[:, known]).all(axis=0)
+    whole = known[is_whole]
+    together = [whole[some] for some in _slices(len(whole), width=len(replicates) + len(left_out))]
+    for layers in (*together, *known[~is_whole][:, None]):
         # Resamples in which the metric is undefined (no entity drawn) are left out.
-        column = replicates[:, layer]
-        column = column[np.isfinite(column)]
-        value = float(values[layer])
-        if not np.isfinite(value) or len(column) < 2:
+        drawn, rest = (part[np.isfinite(part[:, layers[0]])][:, layers] for part in (replicates, left_out))
+        drawn, rest = np.ascontiguousarray(drawn.T), np.ascontiguousarray(rest.T)
+        if drawn.shape[1] < 2:
             continue
-        stderr[layer] = column.std(ddof=1)
+        stderr[layers] = drawn.std(axis=1, ddof=1)
         # Resamples have nothing to vary: an interval of no width would claim certainty.
-        is_constant = bounds != "none" and bool(np.all(column == value))
-        if is_constant and bounds == "share" and value in (0.0, 1.0):
-            low[layer], high[layer] = exact_bounds(value, n_clusters if used is None else int(used[layer]), tail)
+        is_constant = (drawn == values[layers][:, None]).all(axis=1) & (bounds != "none")
+        is_exact = is_constant & (bounds == "share") & np.isin(values[layers], (0.0, 1.0))
+        for layer in layers[is_exact].tolist():
+            n_used = n_clusters if used is None else int(used[layer])
+            low[layer], high[layer] = exact_bounds(float(values[layer]), n_used, tail)
             methods[layer] = CiMethod.EXACT.value
-        elif not (is_constant and bounds == "correlation"):
-            known = left_out[np.isfinite(left_out[:, layer]), layer]
-            shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
-            low[layer], high[layer] = np.quantile(column, shares)
+        varied = ~is_exact & ~(is_constant & (bounds == "correlation"))
+        shares = _bca_shares(values[layers[varied]], drawn[varied], rest[varied], tail)
+        low[layers[varied]], high[layers[varied]] = quantiles(drawn[varied], shares).T
+        for layer in layers[varied].tolist():
             methods[layer] = f"{CiMethod.BCA if by_run is None else CiMethod.RUNS_BCA}-{len(replicates)}"
     if by_run is not None:
         # Means over few runs have wider intervals than over as many runs as clusters.
@@ -283,6 +288,16 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     # |acceleration| ≤ 1/6, so the divisor only nears zero when nearly all replicates lie on one side of the value.
     divisor = np.maximum(1 - acceleration[:, None] * reach, 0.05)
     return np.asarray(ndtr(bias + reach / divisor), dtype=np.float64)
+
+
+def quantiles(rows: Floats, shares: Floats) -> Floats:
+    """``[row, share]`` quantiles of every row at shares of its own, interpolated as by ``numpy.quantile``, which takes
+    one row after another."""
+    ordered, places = np.sort(rows, axis=1), shares * (rows.shape[1] - 1)
+    first = places.astype(np.int64)
+    below, above = (np.take_along_axis(ordered, np.minimum(at, rows.shape[1] - 1), 1) for at in (first, first + 1))
+    step, part = above - below, places - first
+    return np.asarray(np.where(part < 0.5, below + step * part, above - step * (1 - part)))
 
 
 def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
@@ -363,7 +378,8 @@ def ratio_intervals(
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
     used, found = np.count_nonzero(below, axis=1), np.full((4, len(above)), np.nan)
     # A share that is right or wrong in every cluster has exact bounds; what some clusters exceed is none.
-    shares, methods = ((above >= 0) & (above <= below)).all(axis=1) & (used > 1), list[str]()
+    shares = ((above >= 0) & (above <= below)).all(axis=1) & (used > 1)
+    methods = np.full(len(above), CiMethod.NONE.value, dtype=object)
     shares &= np.asarray(are_shares, dtype=bool)
     for start in range(0, len(above), _COLUMNS):
         block = slice(start, start + _COLUMNS)
@@ -371,12 +387,12 @@ def ratio_intervals(
         is_new = np.concatenate([[True], (below[block][1:] != below[block][:-1]).any(axis=1)])
         which = np.cumsum(is_new) - 1
         of_block = _resampled_ratios(above[block], below[block][is_new], which, n_resamples, seed)
-        for number, column in enumerate(range(start, start + len(which))):
-            parts = [part[..., [number]] for part in of_block]
-            bounds: Bounds = "share" if shares[column] else "none"
-            one = summarised("", *parts, level=0.95, seed=seed, bounds=bounds, used=used[[column]])
-            found[:, column] = one.values[0], one.stderr[0], one.ci_low[0], one.ci_high[0]
-            methods += one.ci_methods
+        of_kind: tuple[tuple[Bounds, Any], ...] = (("share", shares[block]), ("none", ~shares[block]))
+        for bounds, chosen in of_kind:
+            parts = [part[..., chosen] for part in of_block]
+            some = summarised("", *parts, level=0.95, seed=seed, bounds=bounds, used=used[block][chosen])
+            found[:, start + np.flatnonzero(chosen)] = some.values, some.stderr, some.ci_low, some.ci_high
+            methods[block][chosen] = some.ci_methods
     none = np.empty((0, len(above)))
     values, stderr, low, high = found
     return Bootstrap("", values, stderr, low, high, tuple(methods), none, none, above.shape[1], 0.95, seed)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
+
+from threadpoolctl import threadpool_limits
 
 from bertology import _files
 from bertology._machine import choose_device
@@ -232,8 +235,7 @@ class _Session:
     @contextlib.contextmanager
     def _open_engine(self) -> Iterator[Engine]:
         """The engine; without ``jobs`` it has as many as processors, or one where a GPU computes."""
-        n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        n_jobs = self._options.jobs or (n_processors if self._device == "cpu" else 1)
+        n_jobs = self._options.jobs or (_n_processors() if self._device == "cpu" else 1)
         if self._engine == "dask":
             from bertology.runner._dask import dask_engine, open_pool
 
@@ -299,27 +301,37 @@ class _Session:
     def results(self, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
         """The rows of units: of an experiment in the order in which it names models and tasks."""
         experiment, run = self._work.experiment, self.folder.path
-        fits, baselines = list[TaskRows](), list[TaskRows]()
-        for unit in (*done, *failed):
+
+        def rows_of(unit: Unit, is_done: bool) -> list[TaskRows]:
             chosen, family = experiment.statistics, unit.family
             scoring = Scoring(
                 run, unit.plan.pair, experiment.name, chosen.resamples, chosen.seed, chosen.compare_layers
             )
-            for draws in unit.by_config:
-                if unit not in failed and unit.is_baseline:
-                    baselines.append(noted(family, unit.probe, family.baseline_rows(draws[0], scoring)))
-                elif unit not in failed:
-                    fits.append(noted(family, unit.probe, family.rows(draws, scoring)))
-                elif not unit.is_baseline:
-                    fits += [failed_rows(family, cells, scoring) for cells in draws]
+            if unit.is_baseline:
+                found = [family.baseline_rows(draws[0], scoring) for draws in unit.by_config if is_done]
+            elif is_done:
+                found = [family.rows(draws, scoring) for draws in unit.by_config]
+            else:
+                return [failed_rows(family, cells, scoring) for cells in chain.from_iterable(unit.by_config)]
+            return [noted(family, unit.probe, rows) for rows in found]
+
+        units, n_threads = (*done, *failed), self._options.jobs or _n_processors()
+        # Each on one core, since products of this size take longer on several.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+            of_units = list(pool.map(rows_of, units, [*[True] * len(done), *[False] * len(failed)]))
+        parts = sorted(zip(units, of_units, strict=True), key=lambda part: part[0].is_baseline)  # baselines last
         rows, comparisons = list[ResultRow](), list[ComparisonRow]()
-        for part in (*fits, *baselines):
+        for part in chain.from_iterable(of_unit for _, of_unit in parts):
             rows += part.rows
             comparisons += part.comparisons
         ordered = tuple(rows) if experiment.is_request else in_order(experiment, rows)
         every = list(map(attrgetter("pair.corpus"), self._work.pairs.values()))
         corpora = dict(zip(map(attrgetter("fingerprint"), every), every, strict=True))
         return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora)
+
+
+def _n_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def save_tables(results: Results, experiment: Experiment, folder: Path) -> None:

@@ -16,6 +16,7 @@ from bertology.measures.intervals import (
     difference,
     drawn_deviations,
     intervals_over_clusters,
+    quantiles,
     ratio_intervals,
     selectivity,
     weight_blocks,
@@ -154,6 +155,29 @@ def test_clusters_without_items_make_no_exact_interval_narrower():
     counts = count_labels(gold, gold[None], cluster, n_labels=2, n_clusters=400)
     (low,) = bootstrap(counts, ["accuracy"], n_resamples=200)["accuracy"].ci_low
     assert low == pytest.approx(stats.binomtest(20, 20).proportion_ci(0.95, method="exact").low)
+
+
+@pytest.mark.parametrize("n", [2, 7, 2000])
+def test_quantiles_of_rows_are_those_of_numpy(n: int) -> None:
+    random = np.random.default_rng(n)
+    rows, shares = random.normal(size=(40, n)).round(1), random.random((40, 2))  # many are equal
+    shares[:2] = (0, 1), (1, 1)
+    alone = [np.quantile(row, of_row) for row, of_row in zip(rows, shares, strict=True)]
+    np.testing.assert_array_equal(quantiles(rows, shares), alone)
+
+
+def test_columns_with_undefined_resamples_change_no_other() -> None:
+    """Those of a rare label, of which some resamples have none, are summarised beside others of which all do."""
+    counts = np.random.default_rng(4).integers(1, 5, (3, 40, 1, 3))
+    counts[..., 0] = np.minimum(counts[..., 0], counts[..., 1:].min(axis=-1))
+    counts[1, 2:] = 0
+    together = bootstrap(counts, ["macro_f1"])["macro_f1"]
+    assert np.isnan(together.replicates[:, 1]).any()
+    assert np.isfinite(together.replicates[:, [0, 2]]).all()
+    for layer in range(3):
+        alone = bootstrap(counts[[layer]], ["macro_f1"])["macro_f1"]
+        for name in ("values", "stderr", "ci_low", "ci_high", "ci_methods"):
+            np.testing.assert_array_equal(getattr(together, name)[layer], getattr(alone, name)[0])
 
 
 def test_many_ratios_are_as_each_by_itself() -> None:
