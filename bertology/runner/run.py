@@ -34,6 +34,8 @@ from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
 _RESULTS, _CELLS = "results.parquet", attrgetter("cells")
+_MOST_AT_ONCE = 4
+"""Units whose tables are made side by side: each holds the counts of all its cells in memory."""
 
 
 @dataclass(frozen=True)
@@ -315,10 +317,10 @@ class _Session:
                 return [failed_rows(family, cells, scoring) for cells in chain.from_iterable(unit.by_config)]
             return [noted(family, unit.probe, rows) for rows in found]
 
-        units, n_threads = (*done, *failed), self._options.jobs or _n_processors()
+        units, n_threads = (*done, *failed), min(self._options.jobs or _n_processors(), _MOST_AT_ONCE)
         # Each on one core, since products of this size take longer on several.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-            of_units = list(pool.map(rows_of, units, [*[True] * len(done), *[False] * len(failed)]))
+            of_units = list(pool.map(rows_of, units, [True] * len(done) + [False] * len(failed)))
         parts = sorted(zip(units, of_units, strict=True), key=lambda part: part[0].is_baseline)  # baselines last
         rows, comparisons = list[ResultRow](), list[ComparisonRow]()
         for part in chain.from_iterable(of_unit for _, of_unit in parts):
