@@ -1,5 +1,6 @@
 """Linear readouts: logistic regression and least squares of labels, and ridge regression of numbers."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -143,11 +144,14 @@ class Fits:
 
         return divided
 
-    def curvature(self, sample: Sample, items: Items, points: Tensor, correlations: Tensor) -> Precondition:
+    def curvature(
+        self, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, basis: Tensor | None = None
+    ) -> Precondition:
         """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
 
         It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
-        the memory for them is too small.
+        the memory for them is too small. With an orthogonal ``basis`` of the features, all classes share it and only
+        the diagonal of the curvature there is measured.
         """
         first: dict[bytes, int] = {}
         alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
@@ -168,7 +172,10 @@ class Fits:
             if first_alike == problem:
                 standard = (self.mean[middle], self.std[middle])
                 sizes = variance[n // 2], uncertainty[middle], frequency > 0
-                blocks[problem] = _blocks(vectors, standard, *sizes, correlations, most_blocks)
+                if basis is None:
+                    blocks[problem] = _blocks(vectors, standard, *sizes, correlations, most_blocks)
+                else:
+                    blocks[problem] = [_diagonal(vectors, standard, variance[n // 2], frequency > 0, basis)]
             del variance
         del vectors, coefficients, intercepts
         give_back_freed_memory()  # what stays of a layer lies between what does not
@@ -199,27 +206,27 @@ def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Block(NamedTuple):
-    """Curvatures of classes in problems with the same labels: of single classes, or of several that share one."""
+    """Curvatures of classes in problems with the same labels: of single classes, or of several with one basis."""
 
     classes: Tensor  # [block, c] the classes of each block
-    mean: Tensor  # [block, 1, dim] mean of the features, each item counted by its p (1 − p)
+    mean: Tensor  # [block, c or 1, dim] mean of the features, each item counted by its p (1 − p)
     basis: Tensor  # [block, dim, dim] eigenvectors, in columns, of their covariance counted the same way
-    spectrum: Tensor  # [block, 1, dim] its eigenvalues
+    spectrum: Tensor  # [block, c or 1, dim] its eigenvalues, or its diagonal in a basis that is not its own
 
     def divide(self, gradient: Tensor, uncertainty: Tensor, penalty: Tensor) -> Tensor:
         """``[n, class, dim + 1]`` over ``uncertainty`` ``[n, class]`` times the curvature, and the ``[n]`` penalty.
 
         The intercept, which is not penalised, is eliminated first: what is left for the coefficients is the covariance.
         """
-        n, (n_blocks, n_alike) = len(gradient), self.classes.shape
-        # [n, class, …] to [block, n · c, …]
-        slopes, sizes = (part[:, self.classes].transpose(0, 1).flatten(1, 2) for part in (gradient, uncertainty))
-        size, intercept = sizes[:, :, None], slopes[:, :, -1:]
-        rotated = torch.bmm(slopes[:, :, :-1] - intercept * self.mean, self.basis)
-        rotated /= size * self.spectrum + penalty.repeat_interleave(n_alike)[:, None]
-        weights = torch.bmm(rotated, self.basis.mT)
-        solution = torch.cat([weights, intercept / size - (weights * self.mean).sum(2, keepdim=True)], dim=2)
-        return solution.view(n_blocks, n, n_alike, -1).transpose(0, 1)
+        # [n, class, …] to [block, n, c, …]
+        slopes, sizes = (part[:, self.classes].transpose(0, 1) for part in (gradient, uncertainty))
+        size, intercept, mean = sizes[..., None], slopes[..., -1:], self.mean[:, None]
+        centred = slopes[..., :-1] - intercept * mean
+        rotated = torch.bmm(centred.flatten(1, 2), self.basis).view_as(centred)
+        rotated /= size * self.spectrum[:, None] + penalty[:, None, None]
+        weights = torch.bmm(rotated.flatten(1, 2), self.basis.mT).view_as(centred)
+        solution = torch.cat([weights, intercept / size - (weights * mean).sum(3, keepdim=True)], dim=3)
+        return solution.transpose(0, 1)
 
 
 def _blocks(
@@ -249,6 +256,17 @@ def _blocks(
         spectrum, basis = _spectrum(torch.stack(covariances))
         blocks.append(_Block(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
     return blocks
+
+
+def _diagonal(
+    vectors: Tensor, standard: tuple[Tensor, Tensor], variance: Tensor, present: Tensor, basis: Tensor
+) -> _Block:
+    """Diagonal of the curvature of each class in an orthogonal ``basis``, from ``variance [class, item]``."""
+    classes, rotated = present.nonzero().squeeze(1), (vectors - standard[0]) / standard[1] @ basis
+    counts = variance[classes] / variance[classes].sum(1, keepdim=True).clamp(min=_UNDERFLOW)
+    mean = counts @ rotated
+    spectrum = counts @ rotated.square() - mean.square()
+    return _Block(classes[None], (mean @ basis.T)[None], basis[None], spectrum.clamp_(min=0)[None])
 
 
 class Minima(NamedTuple):
@@ -378,6 +396,7 @@ _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
+_DIAGONAL_MOST = 60  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
 _COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
 
@@ -560,8 +579,9 @@ class _LayerFits:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
         Roughly to the sample first, then with the curvature measured there; the first fits from ``start [fit,
-        parameter]``, which is near their ends already, with the curvature at once. Returns the regressions, and
-        ``[problem, strength, parameter]`` where their fits ended.
+        parameter]``, which is near their ends already, with the curvature at once. Where the sample is all items, only
+        the middle strength is fitted roughly, and the diagonal of the curvature is used as long as that is enough:
+        passes are cheap there. Returns the regressions, and ``[problem, strength, parameter]`` where their fits ended.
         """
         data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
@@ -573,15 +593,15 @@ class _LayerFits:
         fits = Fits(items if on_all else sampled, moments, strengths)
 
         def minima(
-            what: str, source: Any, of: Items, start: Tensor, near: Precondition, *, first: int = 0, **how: Any
+            what: str, source: Any, of: Items, start: Tensor, near: Precondition, *, which: Tensor, **how: Any
         ) -> Minima:
-            """The ends of the fits from number ``first`` on."""
+            """The ends of the fits with the numbers ``which``."""
 
             def evaluate(rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-                return fits.objective(source, of, rows + first, points)
+                return fits.objective(source, of, which[rows], points)
 
             def precondition(rows: Tensor, gradient: Tensor) -> Tensor:
-                return near(rows + first, gradient)
+                return near(which[rows], gradient)
 
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
@@ -590,21 +610,32 @@ class _LayerFits:
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
             return minimise(evaluate, start, precondition=precondition, report=report, **settings)
 
-        begun = 0 if start is None else len(start)
-        if begun < len(fits.every):
-            zero = torch.zeros(len(fits.every) - begun, fits.n_classes * (fits.dim + 1), device=fits.mean.device)
+        every, n = fits.every, fits.n_strengths
+        begun = every[: 0 if start is None else len(start)]
+        if len(begun) < len(every):
+            which, n_alike = (every[n // 2 :: n], n) if sample.is_everything else (every[len(begun) :], 1)
+            zero = torch.zeros(len(which), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
             near = fits.bound(*self._spread)
-            rough = minima("a sample", sample.source, sampled, zero, near, first=begun, relative=_ROUGH).points
+            rough = minima("a sample", sample.source, sampled, zero, near, which=which, relative=_ROUGH).points
+            rough = rough.repeat_interleave(n_alike, 0)
             start = rough if start is None else torch.cat([start, rough])
         assert start is not None
-        near = fits.curvature(sample, sampled, start, self._correlations)
+        measure = functools.partial(fits.curvature, sample, sampled, correlations=self._correlations)
         if sample.is_everything:
-            found = minima("all items", sample.source, sampled, start, near)
+            place = "all items", sample.source, sampled
+            few = min(_DIAGONAL_MOST, readout.max_iter)
+            found = minima(*place, start, measure(start, basis=self._spread[1]), which=every, max_iter=few)
+            left = every[~found.converged]
+            if len(left) and few < readout.max_iter:
+                near, more = measure(found.points), readout.max_iter - few
+                rest = minima(*place, found.points[left], near, which=left, max_iter=more)
+                for whole, part in zip(found, rest._replace(iterations=rest.iterations + few), strict=True):
+                    whole[left] = part
         elif on_all:
-            found = minima("all items", data.train, items, start, near)
+            found = minima("all items", data.train, items, start, measure(start), which=every)
         else:
             slack = {"tolerance": _COMPARED * readout.tolerance}
-            found = minima("a part of the items", sample.source, sampled, start, near, **slack)
+            found = minima("a part of the items", sample.source, sampled, start, measure(start), which=every, **slack)
         raw = fits.for_raw(fits.every, found.points)
         coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)

@@ -185,7 +185,9 @@ def theirs(vectors: Floats, labels: Labels, strength: float, weights: Floats | N
 
 @pytest.mark.parametrize("strength", [1e-3, 0.03, 1.0])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_coefficients(strength: float, n_classes: int) -> None:
+@pytest.mark.parametrize("diagonal_most", [3, linear._DIAGONAL_MOST])
+def test_coefficients(strength: float, n_classes: int, diagonal_most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "_DIAGONAL_MOST", diagonal_most)
     world = World(n_classes=n_classes, seed=n_classes)
     train, dev = world.split(700, 1), world.split(100, 2)
     fitted = ours(train, dev, strength, tolerance=1e-6)
