@@ -220,13 +220,12 @@ def summarised(
         n_runs, mean = len(by_run), by_run.mean(axis=0)
         left_out = np.concatenate([jackknife, mean - (by_run - mean) / np.sqrt(n_runs * (n_runs - 1))])
     known = np.flatnonzero(np.isfinite(values)) if n_clusters > 1 else np.empty(0, dtype=np.int64)
-    is_whole = np.isfinite(replicates[:, known]).all(axis=0) & np.isfinite(left_out[:, known]).all(axis=0)
+    is_whole = np.isfinite(replicates.T[known]).all(axis=1) & np.isfinite(left_out.T[known]).all(axis=1)
     whole = known[is_whole]
-    together = [whole[some] for some in _slices(len(whole), width=len(replicates) + len(left_out))]
+    together = [whole[some] for some in _slices(len(whole), width=len(replicates) + len(left_out), most=_AT_ONCE)]
     for layers in (*together, *known[~is_whole][:, None]):
         # Resamples in which the metric is undefined (no entity drawn) are left out.
-        drawn, rest = (part[np.isfinite(part[:, layers[0]])][:, layers] for part in (replicates, left_out))
-        drawn, rest = np.ascontiguousarray(drawn.T), np.ascontiguousarray(rest.T)
+        drawn, rest = (part.T[np.ix_(layers, np.isfinite(part[:, layers[0]]))] for part in (replicates, left_out))
         if drawn.shape[1] < 2:
             continue
         stderr[layers] = drawn.std(axis=1, ddof=1)
@@ -389,7 +388,7 @@ def ratio_intervals(
         of_block = _resampled_ratios(above[block], below[block][is_new], which, n_resamples, seed)
         of_kind: tuple[tuple[Bounds, Any], ...] = (("share", shares[block]), ("none", ~shares[block]))
         for bounds, chosen in of_kind:
-            parts = [part[..., chosen] for part in of_block]
+            parts = of_block if chosen.all() else tuple(part.T[chosen].T for part in of_block)
             some = summarised("", *parts, level=0.95, seed=seed, bounds=bounds, used=used[block][chosen])
             found[:, start + np.flatnonzero(chosen)] = some.values, some.stderr, some.ci_low, some.ci_high
             methods[block][chosen] = some.ci_methods
@@ -405,11 +404,14 @@ def _resampled_ratios(
 
     Values ``[column]``, replicates ``[resample, column]`` and the jackknife ``[cluster, column]``.
     """
-    replicates = np.empty((n_resamples, len(above)))
+    # BLAS takes no values with gaps between them; with columns first, each is then summarised in one piece of memory.
+    above, below = np.ascontiguousarray(above), np.ascontiguousarray(below)
+    replicates = np.empty((len(above), n_resamples))
     for rows, weights in weight_blocks(above.shape[1], n_resamples, seed, dtype=np.float64):
-        replicates[rows] = ratio(weights @ above.T, (weights @ below.T)[:, which])
+        replicates[:, rows] = ratio(above @ weights.T, (below @ weights.T)[which])
     totals, divisors = above.sum(axis=1), below.sum(axis=1)[which]
-    return ratio(totals, divisors), replicates, ratio(totals - above.T, divisors - below[which].T)
+    jackknife = ratio(totals[:, None] - above, divisors[:, None] - below[which])
+    return ratio(totals, divisors), replicates.T, jackknife.T
 
 
 Seeds = Sequence[Bootstrap | Sequence[Bootstrap]]

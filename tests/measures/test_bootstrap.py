@@ -213,6 +213,17 @@ def test_a_loss_of_exactly_nothing_is_certain_and_a_share_of_nothing_is_not() ->
     assert found.ci_high.tolist() == [pytest.approx(1 - 0.025 ** (1 / 30)), 0]
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e6])
+def test_replicates_of_ratios_are_ratios_of_resampled_sums(scale: float) -> None:
+    """Sums of counts are exact."""
+    random = np.random.default_rng(4)
+    above, below = random.integers(0, 40, size=(3, 50)) * scale, random.integers(1, 90, size=(1, 50)) * scale
+    found = bootstrap_ratio(above, below, metric="ratio", n_resamples=300, seed=0)
+    weights = np.concatenate([block for _, block in weight_blocks(50, 300, 0, np.float64)])
+    expected = np.einsum("rc,kc->rk", weights, above) / (weights @ below[0])[:, None]
+    np.testing.assert_allclose(found.replicates, expected, rtol=0 if scale == 1 else 1e-13)
+
+
 def test_ratios_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="shapes do not fit"):
         bootstrap_ratio(np.ones((2, 3)), np.ones(4), metric="x")
