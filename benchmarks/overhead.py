@@ -52,7 +52,8 @@ def run(n_cells: int, *, repeats: int, engine: str) -> list[Line]:
     """The lines of the table."""
     options = RunOptions(engine=engine)  # type: ignore[arg-type]
     with own_cache(), tempfile.TemporaryDirectory() as folder:
-        experiment = trivial(Path(folder), n_cells)
+        per_seed = _MODELS * len(_TASKS) * _LAYERS * 2  # twice: the task and its control task
+        experiment = trivial(Path(folder), seeds=max(1, n_cells // per_seed))
         bare_work(experiment)  # the store is filled, libraries are imported
         n_cells = resolve_work(experiment).n_cells
         out = [Path(folder) / str(number) for number in range(repeats + 1)]
@@ -81,19 +82,18 @@ def _line(what: str, times: Sequence[float], n_cells: int, aim: str, detail: str
     return Line(what, statistics.median(each), (min(each), max(each)), aim, detail)
 
 
-def trivial(folder: Path, n_cells: int) -> Experiment:
-    """An experiment of about ``n_cells`` cells, its model made in ``folder``."""
-    per_seed = _MODELS * len(_TASKS) * _LAYERS * 2  # twice: the task and its control task
+def trivial(folder: Path, *, seeds: int, n_models: int = _MODELS) -> Experiment:
+    """An experiment of ten cells for each model, task and seed, its model made in ``folder``."""
     return Experiment.model_validate(
         {
             "name": "overhead",
             "models": [
                 {"name": str(_tiny_model(folder)), "id": f"tiny-{seed}", "init": "random", "init_seed": seed}
-                for seed in range(_MODELS)
+                for seed in range(n_models)
             ],
             "corpora": [{"name": "pocket", "sentences": 40}],
             "tasks": [{"name": task, "readout": "ridge"} for task in _TASKS],
-            "seeds": max(1, n_cells // per_seed),
+            "seeds": seeds,
             "controls": ["majority", "control_task"],
             "outputs": {"plots": []},
             "device": "cpu",
@@ -118,7 +118,7 @@ def bare_work(experiment: Experiment) -> None:
             encoder = partial(open_encoder, pair, group[0].weights, "cpu")
             with (
                 one_thread(),
-                patch("bertology.results.predictions.write_cell"),
+                patch("bertology.results.predictions.CellFiles"),
                 patch("bertology.families.vectors.CellWriter.keep_fit"),
             ):
                 job = Resources(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})

@@ -202,7 +202,7 @@ def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missi
 
 
 CHECKSUMS = "checksums.json"
-FORMAT = 2
+FORMAT = 3
 """Format of all that is kept: runs, cells, fits, and vectors in the cache. Cells and vectors are found by it among
 others, so that nothing of another format is ever taken for what this version writes."""
 _DIGEST_BYTES = 16
@@ -388,7 +388,7 @@ class Checksums:
     A file without a checksum cannot be distinguished from one that was added by hand.
     """
 
-    format: Literal[2]  # :data:`FORMAT`
+    format: Literal[3]  # :data:`FORMAT`
     sha256: dict[str, str]
 
     def is_altered(self, folder: Path, name: str) -> bool:

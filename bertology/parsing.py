@@ -21,6 +21,7 @@ from bertology.families.trees import TreeProbe
 from bertology.measures.trees import rooted, spanning_trees
 from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
+from bertology.results.cells import file_with
 from bertology.results.predictions import KEPT
 from bertology.results.trees import TreeReading
 from bertology.runner import ProbeRequest, run_probes
@@ -48,7 +49,7 @@ class ParseRequest:
     columns: str | None = None
     """The columns of the corpus, if it is of column files: ``form,xpos,chunk``."""
     probe: Path | None = None
-    """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
+    """Kept probes: their file, or the folder of a run, in which the one of this layer is found."""
     rank: int | None = None
     """Rank of a new probe."""
     pooling: str | None = None
@@ -142,7 +143,8 @@ def parse(
         plan = make_plan(asked)
         losses = _dev_losses(run_probes(asked, corpus=plan.pair.corpus, progress=progress))
         cell = min(losses, key=lambda cell: losses[cell])
-        probe = TreeProbe.load(cache_folder() / "runs" / plan.run_id / KEPT / cell)
+        run = cache_folder() / "runs" / plan.run_id
+        probe = TreeProbe.read(run / KEPT / f"{file_with(run, cell)}.safetensors", cell)[cell]
     else:  # the treebank is not needed, and need not be there
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
@@ -187,13 +189,11 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: "Tensor") -> TreeRe
 
 
 def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreeProbe:
-    """The probe that a person names: a file of its own, or in a folder the one of a model's layer.
+    """The probe that a person names: in a file or folder the one of a model's layer.
 
     Without a layer it is the one that was best on dev by the results in the folder.
     """
     every = _kept_at(path)
-    if not path.is_dir():
-        return next(iter(every.values()))
     probes = {cell: probe for cell, probe in every.items() if "distance" in probe.tensors}
     fitting = {
         cell: ("depth" in probe.tensors, "relation" in probe.tensors, probe.origin.task)
@@ -207,7 +207,8 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
     # Of those that fit, the ones with most outputs, and of these the one that was best on dev.
     best = [cell for cell in fitting if fitting[cell] == max(fitting.values())]
     if len({probes[cell].layer for cell in best}) > 1:
-        losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
+        run = path if path.is_dir() else path.parent.parent
+        losses = _dev_losses(read_results(run)) if (run / "results.parquet").is_file() else {}
         if not losses.keys() >= set(best):
             raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
         best.sort(key=lambda cell: losses[cell])
@@ -215,12 +216,13 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
 
 
 def _kept_at(path: Path) -> dict[str, TreeProbe]:
-    """The probes that are kept in a folder, or the one in a file, by cell."""
+    """The probes that are kept in a folder or file, by cell."""
     if not path.is_dir():
-        return {path.stem: TreeProbe.load(path.with_suffix(""))}
+        return TreeProbe.read(path)
     folder = path / KEPT if (path / KEPT).is_dir() else path
-    names = (file for file in sorted(folder.glob("*.json")) if file.with_suffix(".safetensors").exists())
-    every = {file.stem: TreeProbe.load(file.with_suffix("")) for file in names}
+    every: dict[str, TreeProbe] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        every |= TreeProbe.read(file)
     if not every:
         raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
     return every

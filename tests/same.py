@@ -228,11 +228,15 @@ def differences(base: Path, other: Path, *, ignored: str | None = None) -> tuple
             counts["rows"] += pq.ParquetFile(first).metadata.num_rows
             lines += [f"{name}: {line}" for line in _differing_rows(first, second)]
         elif Path(name).parent.name == "cells":
-            counts["cells"] += 1
-            one, two = (json.loads(path.read_text(encoding="utf-8")) for path in (first, second))
-            lines += [
-                f"{name}: {key}" for key in sorted(one | two) if key != "provenance" and one.get(key) != two.get(key)
+            every = [
+                {one["cell_id"]: one for one in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+                for path in (first, second)
             ]
+            counts["cells"] += len(every[0])
+            for cell in sorted(every[0] | every[1]):
+                one, two = (of.get(cell, {}) for of in every)
+                keys = (key for key in sorted(one | two) if key != "provenance" and one.get(key) != two.get(key))
+                lines += [f"{name}: {cell}: {key}" for key in keys]
         elif first.read_bytes() != second.read_bytes():
             lines += _differing_text(name, first, second)
     return lines, counts

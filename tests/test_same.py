@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology import probe
+from tests.cell_files import records_in
 
 TESTS = Path(__file__).parent
 
@@ -47,7 +48,7 @@ def pair(whole: Path, tmp_path: Path) -> tuple[Path, Path]:
 def test_copies_are_the_same(same: ModuleType, pair: tuple[Path, Path]) -> None:
     lines, counts = same.differences(*pair)
     assert lines == []
-    assert counts["cells"] == len(list((pair[0] / "cells").iterdir()))
+    assert counts["cells"] == len(records_in(pair[0]))
     assert counts["rows"] > 10
 
 
@@ -79,8 +80,9 @@ def test_rows_cells_predictions_and_lines(same: ModuleType, pair: tuple[Path, Pa
     table = pq.ParquetFile(now / "comparisons.parquet").read()
     pq.write_table(table.slice(1), now / "comparisons.parquet")
     one, two = sorted((now / "cells").iterdir())[:2]
-    content = json.loads(one.read_text())
-    one.write_text(json.dumps({**content, "facts": {**content["facts"], "n_items": 3}, "provenance": {}}))
+    content, *others = map(json.loads, one.read_text().splitlines())
+    edited = {**content, "facts": {**content["facts"], "n_items": 3}, "provenance": {}}
+    one.write_text("\n".join(map(json.dumps, (edited, *others))))
     two.unlink()
     predictions = sorted((now / "predictions").iterdir())[0]
     predictions.write_bytes(predictions.read_bytes() + b" ")
@@ -93,7 +95,7 @@ def test_rows_cells_predictions_and_lines(same: ModuleType, pair: tuple[Path, Pa
     assert text.startswith("layers.md: line 5: ")
     assert "123.4 [" in text
     assert lines == [
-        f"cells/{one.name}: facts",
+        f"cells/{one.name}: {content['cell_id']}: facts",
         f"cells/{two.name}: only in {pair[0]}",
         f"comparisons.parquet: {table.num_rows} → {table.num_rows - 1} rows",
         f"predictions/{predictions.name}: other bytes",

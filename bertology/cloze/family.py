@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import LeftOut, Probe
 from bertology.probing.items import coded
 from bertology.results import Predictions, ResultRow, predictions
+from bertology.results.cells import Cell, CellRecord
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens
@@ -97,6 +97,7 @@ class _Cloze(Family):
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
+        file = predictions.CellFiles(job.run)
         for problem in cells.problems:
             watch, items = predictions.Stopwatch(), whole
             if problem.control == "blind":  # the items whose texts have a version without what decides, in it
@@ -120,14 +121,17 @@ class _Cloze(Family):
                 params["settings"] = cells.config.changes
             provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
             for place, cell in enumerate(cells.cells_of(problem)):
-                _write(job.run, cell, items, answers, place, provenance, {"params": params, **aligned})
+                _add(file, cell, items, answers, place, provenance, {"params": params, **aligned})
+        file.write()
 
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
         items = _items_of(job.pair, baselines.probe)
         answers = _by_frequency(items)
-        for cell in baselines.cells.values():
-            _write(job.run, cell, items, answers, 0, {"versions": predictions.versions("numpy"), "wall_s": 0.0}, {})
+        provenance = {"versions": predictions.versions("numpy"), "wall_s": 0.0}
+        with predictions.CellFiles(job.run) as file:
+            for cell in baselines.cells.values():
+                _add(file, cell, items, answers, 0, provenance, {})
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """The columns of the items, which have a language of their own."""
@@ -211,9 +215,9 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
     return words
 
 
-def _write(
-    run: Path,
-    cell: predictions.Cell,
+def _add(
+    file: predictions.CellFiles,
+    cell: Cell,
     items: ClozeItems,
     answers: "Answers",
     layer: int,
@@ -239,7 +243,7 @@ def _write(
     )
     counts = _counts_of(reasons, cluster, group, groups)
     fixed = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, "params": {}}
-    predictions.write_cell(run, cell, made, facts={**fixed, **counts, **facts}, provenance=provenance)
+    file.add(cell, made, facts={**fixed, **counts, **facts}, provenance=provenance)
 
 
 def _counts_of(
@@ -548,8 +552,8 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Colum
 
 def _scored(
     outcomes: predictions.ClozeOutcomes,
-    records: tuple[predictions.CellRecord, ...],
-    cells: tuple[predictions.Cell, ...],
+    records: tuple[CellRecord, ...],
+    cells: tuple[Cell, ...],
     layers: tuple[int | None, ...],
     probe: ClozeProbe,
     scoring: Scoring,

@@ -300,7 +300,8 @@ class _Frozen(VectorFamily):
             params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
             params["reference_layer"] = dict(pairs)[int(layer or 0)]
             kept = data.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
-            writer.write(cell, kept, seed, params, n_params=fitted.n_params)
+            writer.add(cell, kept, seed, params, n_params=fitted.n_params)
+        writer.finish()
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         return LABELS.count(run, ids, metrics)

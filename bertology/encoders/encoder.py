@@ -158,6 +158,7 @@ class Encoder:
         """Special tokens before and after the text in every window."""
         self.lens: heads.Lens | None = None
         self._gates: Gates = {}
+        self.is_fast = False
 
     def __repr__(self) -> str:
         shape = f"{self.n_layers} layers of {self.dim}, {self.n_heads} heads"
@@ -186,13 +187,16 @@ class Encoder:
         return twin
 
     def fast_twin(self) -> Encoder:
-        """A twin for passes without gradients, on packed weights where those are faster.
+        """A twin for passes without gradients, on packed weights where those are faster; itself where it is one.
 
         Its hidden states differ from this encoder's in the last digits of float32. Its own twins share its weights.
         """
+        if self.is_fast:
+            return self
         twin, weight = self.twin(), next(self.model.body.parameters())
         if self.model.is_stock and can_pack(weight.device, weight.dtype):
             pack(twin.model.body)
+        twin.is_fast = True
         return twin
 
     @cached_property

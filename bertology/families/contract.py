@@ -36,7 +36,8 @@ from bertology.measures.metrics import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.results import ResultRow
-from bertology.results.predictions import Cell, Kept
+from bertology.results.cells import Cell
+from bertology.results.predictions import Kept
 from bertology.results.rows import ComparisonRow
 
 T = TypeVar("T")

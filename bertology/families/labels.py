@@ -274,8 +274,8 @@ def fit(cells: FitCells, job: Resources) -> None:
             if details := fitted.details(*at):
                 params["details"] = dict(details)
             kept = data.predictions(gold, predicted.labels[at], predicted.log_prob[at])
-            writer.write(cell, kept, problem.seed, params, n_params=fitted.n_params)
-    writer.note_unconverged()
+            writer.add(cell, kept, problem.seed, params, n_params=fitted.n_params)
+    writer.finish()
 
 
 def _erased_data(task: str, splits: Splits) -> TaskData:
@@ -356,7 +356,8 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
                 "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],
                 "block_items": [int(number) for number in code.block_items[place]],
             }
-            writer.write(cell, kept, problem.seed, {"converged": True, "details": details}, **facts)
+            writer.add(cell, kept, problem.seed, {"converged": True, "details": details}, **facts)
+    writer.finish()
 
 
 FAMILY = _Labels()

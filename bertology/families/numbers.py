@@ -85,7 +85,8 @@ class _Numbers(VectorFamily):
                 writer.keep_fit(fitted, number, place)
                 kept = _kept(data, values["test"][number], predicted[number, place])
                 n_params = fitted.slopes.shape[-1] + 1
-                writer.write(cell, kept, problem.seed, params, n_params=n_params, **_NO_CLASSES)
+                writer.add(cell, kept, problem.seed, params, n_params=n_params, **_NO_CLASSES)
+        writer.finish()
 
     def baseline(self, data: TaskData, control: str) -> Baseline:
         numbers = _numbers_of(data)

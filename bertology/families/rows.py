@@ -19,7 +19,7 @@ from bertology.measures import Metric, bootstrap, compare, over_runs
 from bertology.measures.intervals import Bootstrap, selectivity
 from bertology.probing import Probe
 from bertology.results import ResultRow
-from bertology.results.predictions import Cell, CellRecord, columns_of, read_cell
+from bertology.results.cells import Cell, CellRecord, columns_of, read_record
 from bertology.results.rows import comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.
@@ -80,7 +80,7 @@ def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
     """The records of finished cells."""
     records = list[CellRecord]()
     for cell in cells:
-        if (record := read_cell(run, cell)) is None:
+        if (record := read_record(run, cell.id)) is None:
             raise RuntimeError(f"cell {cell.id} is not finished in {run}")
         records.append(record)
     return tuple(records)

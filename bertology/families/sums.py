@@ -25,6 +25,7 @@ from bertology.measures.sums import HeadRatios, LayerSums
 from bertology.probing import GeometryCounts, Probe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow, predictions
+from bertology.results.cells import Cell, columns_of
 from bertology.results.rows import score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
@@ -162,13 +163,12 @@ def write_sums(
         for one in every
         if isinstance(one, LayerSums) and one.group and one.n_items is not None
     }
-    for (_, _, layer), cell in cells.cells.items():
-        facts = _facts(counts, n_clusters, cells.config, {**params, **layer_params.get(layer, {})})
-        facts |= {"groups": of_groups} if of_groups else {}
-        kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
-        predictions.write_cell(
-            job.run, cell, kept, facts={**facts, **aligned}, provenance=provenance, notes=job.pair.splits.notes
-        )
+    with predictions.CellFiles(job.run) as file:
+        for (_, _, layer), cell in cells.cells.items():
+            facts = _facts(counts, n_clusters, cells.config, {**params, **layer_params.get(layer, {})})
+            facts |= {"groups": of_groups} if of_groups else {}
+            kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
+            file.add(cell, kept, facts={**facts, **aligned}, provenance=provenance, notes=job.pair.splits.notes)
 
 
 def write_baseline_sums(
@@ -181,12 +181,12 @@ def write_baseline_sums(
 ) -> None:
     """Measure each baseline by its name, and write its cell."""
     facts = _facts(counts, n_clusters, baselines.config, {})
-    for (control, *_), cell in baselines.cells.items():
-        with named_task(baselines.probe):
-            kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
-        predictions.write_cell(
-            job.run, cell, kept, facts=facts, provenance={"versions": predictions.versions(*packages), "wall_s": 0.0}
-        )
+    provenance = {"versions": predictions.versions(*packages), "wall_s": 0.0}
+    with predictions.CellFiles(job.run) as file:
+        for (control, *_), cell in baselines.cells.items():
+            with named_task(baselines.probe):
+                kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
+            file.add(cell, kept, facts=facts, provenance=provenance)
 
 
 def _facts(counts: GeometryCounts, n_clusters: int, config: ReadoutConfig, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _group_rows(
         for place, (layer, record) in enumerate(zip(column.layers, column.records, strict=True)):
             score = score_of(scores, place, mean=mean.by_group[metric, group] if mean else None, n_runs=n_runs)
             yield ResultRow(
-                **{**where, **predictions.columns_of(record), "layer": layer, "group": group, **score},
+                **{**where, **columns_of(record), "layer": layer, "group": group, **score},
                 higher_is_better=better.get(metric, True),
                 main_metric=metric == metrics[0].name,
             )
@@ -275,7 +275,7 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
 
 
 def _column(
-    cells: Sequence[predictions.Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+    cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
 ) -> Column:
     """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
     bounds = {metric.name: metric.bounds for metric in metrics}
@@ -316,7 +316,7 @@ def head_rows(family: Family, cells: FitCells, scoring: Scoring) -> TaskRows:
         control = {"control": problem.control} if cells.is_baseline else {}
         for layer, cell in zip(cells.layers, cells.cells_of(problem), strict=True):
             (record,) = records_of(scoring.run, (cell,))
-            of_cell = {**shared, **control, **predictions.columns_of(record), "layer": layer}
+            of_cell = {**shared, **control, **columns_of(record), "layer": layer}
             kept = predictions.read_head_sums(scoring.run, cell.id)
             for split in dict.fromkeys(sums.split for sums in kept):
                 where = {**of_cell, "split": shared["split"] if split == "test" else split}

@@ -211,7 +211,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
                 if regression is not None:
                     model, at = regression.model, (number, place, 0)
                     tensors["relation"] = torch.cat([model.coefficients[at].T, model.intercepts[at][None]])
-                TreeProbe(writer.origin(cell, relations=names), tensors).save(job.run / KEPT / cell.id)
+                writer.files.keep(cell, TreeProbe(writer.origin(cell, relations=names), tensors), folder=KEPT)
                 kept = data.texts(gold, marks[number][place], agreement[number, place])
                 params = {
                     **left_out,
@@ -220,8 +220,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
                     "dev_loss": {one.asks: round(float(one.dev_loss[number, place]), 6) for one in fits},
                     "epochs": {one.asks: int(one.epochs[number, place]) for one in fits},
                 }
-                writer.write(cell, kept, problem.seed, params, n_params=n_params)
-        writer.note_unconverged()
+                writer.add(cell, kept, problem.seed, params, n_params=n_params)
+        writer.finish()
 
 
 def _relations(

@@ -32,6 +32,7 @@ from bertology.probing.items import TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, predictions
+from bertology.results.cells import Cell
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
@@ -402,7 +403,7 @@ def vectors_of(
 
 @dataclass
 class CellWriter:
-    """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
+    """The cells of a readout configuration for their files: predictions, counts of items, parameters and provenance."""
 
     cells: FitCells
     data: TaskData
@@ -411,10 +412,13 @@ class CellWriter:
     reference: ModelCorpus | None = None  # the model that a task of comparison compares with
     _unconverged: dict[Problem, list[Any]] = field(default_factory=lambda: defaultdict(list))  # their layers
 
-    def write(
-        self, cell: predictions.Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any
-    ) -> None:
-        """Write one cell."""
+    @cached_property
+    def files(self) -> predictions.CellFiles:
+        """The files that the cells are added to."""
+        return predictions.CellFiles(self.job.run)
+
+    def add(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
+        """Add one cell to those that are written."""
         if params.get("converged") is False:
             of: Any = cell.identity
             self._unconverged[Problem(of["control"], of["seed"])].append(of["layer"])
@@ -424,12 +428,11 @@ class CellWriter:
         aligned = self.job.pair.alignment_counts(beside=self.reference)
         counts = {**data.counts(seed=seed, fraction=config.fraction), **aligned, **facts}
         facts = {**counts, "params": {**params, **settings, **items}}
-        predictions.write_cell(
-            self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes
-        )
+        self.files.add(cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes)
 
-    def note_unconverged(self) -> None:
-        """Note the fits of written cells that did not converge."""
+    def finish(self) -> None:
+        """Write the cells, and note the fits that did not converge."""
+        self.files.write()
         cells, fits = self.cells, []
         for problem, layers in self._unconverged.items():
             where = "all layers" if layers == [None] else f"layers {', '.join(map(str, layers))}"
@@ -459,9 +462,9 @@ class CellWriter:
             design=fit.design,
             are_compared=data.are_compared,
         )
-        predictions.FittedProbe(origin, fit.tensors).save(self.job.run / predictions.FITS / cell.id)
+        self.files.keep(cell, predictions.FittedProbe(origin, fit.tensors), folder=predictions.FITS)
 
-    def origin(self, cell: predictions.Cell, **more: Any) -> predictions.FitOrigin:
+    def origin(self, cell: Cell, **more: Any) -> predictions.FitOrigin:
         """The data and vectors that a cell was fitted to, and ``more`` of its probe."""
         cells, pair, request = self.cells, self.job.pair, self.job.pair.request
         return predictions.FitOrigin(
@@ -591,11 +594,11 @@ class VectorFamily(Family):
         """Predict from the items of the training split, on what the model can read."""
         data = task_data(baselines.probe, job.pair.splits)
         data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
-        for (control, *_), cell in baselines.cells.items():
-            kept, facts, provenance = self.baseline(data, control)
-            provenance = provenance or {"versions": predictions.versions(*self.baseline_packages), "wall_s": 0.0}
-            facts = {**data.counts(), **facts}
-            predictions.write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+        with predictions.CellFiles(job.run) as file:
+            for (control, *_), cell in baselines.cells.items():
+                kept, facts, provenance = self.baseline(data, control)
+                provenance = provenance or {"versions": predictions.versions(*self.baseline_packages), "wall_s": 0.0}
+                file.add(cell, kept, facts={**data.counts(), **facts}, provenance=provenance, notes=data.splits.notes)
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""

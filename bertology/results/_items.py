@@ -23,21 +23,26 @@ _LONGEST, _MANY_PIECES = 8, 4
 _NOT_FOUND = "not found"
 
 
-def per_label_scores(predictions: Predictions) -> "pd.DataFrame":
-    """Precision, recall and F1 of every label that occurs or is predicted, the most frequent first.
-
-    Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
-    ``predicted`` (items given it), and of the label as a yes or no ``tp``, ``fp``, ``fn`` and ``tn`` items.
-    """
+def label_columns(predictions: Predictions) -> dict[str, Any]:
+    """The columns of :func:`per_label_scores` as lists and arrays, and ``label``."""
     everything = np.zeros(len(predictions.gold), dtype=np.int64)
     gold, pred = predictions.gold, predictions.pred[None]
     labels, members = split_sets(predictions.labels) if predictions.label_sets else (predictions.labels, None)
     counts = count_labels(gold, pred, everything, n_labels=len(labels), n_clusters=1, members=members)[0, 0]
     columns = label_scores(counts)._asdict() | dict(zip(("tp", "fp", "fn"), counts.T, strict=True))
     columns["tn"] = len(gold) - counts.sum(axis=-1)
-    frame = pd.DataFrame(columns, index=pd.Index(list(labels), name="label"))
-    frame = frame[(frame["support"] > 0) | (frame["predicted"] > 0)]
-    return frame.sort_index().sort_values("support", ascending=False, kind="stable")
+    used = np.flatnonzero((columns["support"] > 0) | (columns["predicted"] > 0)).tolist()
+    order = sorted(used, key=lambda place: (-int(columns["support"][place]), labels[place]))
+    return {"label": [labels[place] for place in order]} | {name: column[order] for name, column in columns.items()}
+
+
+def per_label_scores(predictions: Predictions) -> "pd.DataFrame":
+    """Precision, recall and F1 of every label that occurs or is predicted, the most frequent first.
+
+    Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
+    ``predicted`` (items given it), and of the label as a yes or no ``tp``, ``fp``, ``fn`` and ``tn`` items.
+    """
+    return pd.DataFrame(label_columns(predictions)).set_index("label")
 
 
 def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> "pd.DataFrame":

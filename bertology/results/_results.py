@@ -7,6 +7,7 @@ import itertools
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,6 +18,7 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.measures.metrics import ITSELF, METRICS, Control, metric_form
 from bertology.results import _items, views
+from bertology.results.cells import file_with
 from bertology.results.compared import model_frame
 from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
@@ -525,9 +527,10 @@ class Results(Tables):
             ResultsError: no such cell, several of them, or its fit was not kept.
         """
         cell = self._row_of(task, layer, **chosen).cell_id
-        for path in (kept.folder / FITS / cell for kept in self._folders_with(cell)):
-            if path.with_name(f"{cell}.json").is_file():
-                return FittedProbe.load(path)
+        for folder in map(attrgetter("folder"), self._folders_with(cell)):
+            path = folder / FITS / f"{file_with(folder, cell)}.safetensors"
+            if path.is_file() and (found := FittedProbe.read(path, cell)):
+                return found[cell]
         raise ResultsError(
             f"task {task}, layer {layer}: its fit was not kept, as it is of readouts of labels and numbers, where "
             "nothing is erased, since fits are kept; run the same again with out= a new folder"
@@ -596,7 +599,7 @@ class Results(Tables):
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
-        ``predictions/<cell_id>.parquet``, ``layers.md`` … (``layers.csv`` has every number) and, of several tables,
+        ``predictions/*.parquet``, ``layers.md`` … (``layers.csv`` has every number) and, of several tables,
         ``heatmap.png`` …; of items in groups ``groups.png`` …, of heads ``heads-<task>.png`` …,
         ``steps-<task>-<metric>.png`` …; of checkpoints ``over-steps.md`` … (all other files but ``layers.csv`` show the
         last checkpoint).
@@ -605,11 +608,15 @@ class Results(Tables):
             StoreError: it cannot be written.
         """
         folder = Path(folder)
-        for cell_id in sorted({row.cell_id for row in self.rows} & set(self.kept)):
-            if folders := self._folders_with(cell_id):
-                folders[0].copy(cell_id, folder)
-            else:
-                write_predictions(folder, cell_id, self.kept[cell_id])
+        left = {row.cell_id for row in self.rows}
+        for part in parts_of(self.kept):
+            mine = {cell_id for cell_id in left if cell_id in part}
+            left -= mine
+            if isinstance(part, PredictionFolder):
+                part.copy(mine, folder)
+                continue
+            for cell_id in sorted(mine):
+                write_predictions(folder, cell_id, part[cell_id])
         write_results(folder, self.rows, comparisons=self.comparisons)
         if tables or plots:
             write_derived(folder, self._files(tables, plots))

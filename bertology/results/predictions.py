@@ -1,20 +1,19 @@
-"""Files that a run keeps of each cell: its record, predictions of items, sums by cluster, and fitted probes.
+"""What a run keeps of each cell: predictions of items or sums by cluster, and the fitted probe.
 
 Any other score can be computed from these later.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import platform
 import time
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -23,21 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import _files, activations, encoders, readouts
-from bertology._lazy import pa, pd, safetensors, torch
+from bertology._lazy import pa, pd, pq, safetensors, torch
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
-from bertology.results.rows import read_parquet, to_parquet
+from bertology.results import cells
+from bertology.results.cells import PREDICTIONS, RECORDS, Cell, CellRecord
 
 if TYPE_CHECKING:
     from bertology.readouts.kept import KeptFit
 
-_FOLDER = "predictions"
 FITS = "fits"
-"""The folder of a run in which fitted probes of labels are kept, under the names of their cells."""
+"""The folder of a run in which fitted probes of labels are kept, under the names of the files of their cells."""
 SET_MARK = "|"
 """Between the labels of an item that may have any number of them."""
 _SETS = {b"labels": b"sets"}
+_REMEDY = "name another folder with --out"
 CLOZE = "group", "rival", "rank", "reason"
 """Further columns of a cloze task: see the arguments of :meth:`Predictions.of_cloze`."""
 _HEAD_SUMS = "split", "metric", "group", "unit", "cluster_id", "over", "under"
@@ -106,21 +106,18 @@ def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_
 
 @cache
 def prediction_schema(*, cloze: bool = False) -> pa.Schema:
-    """Columns of ``predictions/<cell_id>.parquet``, of a cloze task with its own."""
+    """Columns of the predictions of a cell, of a cloze task with its own."""
     coded = pa.dictionary(pa.int32(), pa.string())
     plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
     plain += [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
-    return pa.schema(plain, metadata={"bertology": "predictions 1"})
-
-
-def predictions_path(folder: Path, cell_id: str) -> Path:
-    """The place of a cell's predictions."""
-    return folder / _FOLDER / f"{cell_id}.parquet"
+    return pa.schema(plain, metadata={"bertology": "predictions 2"})
 
 
 def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
-    """Write ``predictions/<cell_id>.parquet`` under ``folder``; returns the file's SHA-256 in hexadecimal digits."""
-    return _write(folder, cell_id, prediction_table(predictions))
+    """Write a file with the predictions of one cell under ``folder``; returns their SHA-256."""
+    files = CellFiles(folder)
+    files.add_table(cell_id, prediction_table(predictions))
+    return files.write_tables()[cell_id]
 
 
 def prediction_table(predictions: Predictions) -> pa.Table:
@@ -143,12 +140,6 @@ def prediction_table(predictions: Predictions) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
-    content = to_parquet(table)
-    _files.write_atomically(predictions_path(folder, cell_id), content)
-    return hashlib.sha256(content).hexdigest()
-
-
 @lru_cache(maxsize=8)
 def _texts(values: tuple[str, ...]) -> pa.Array:
     """Texts as Arrow has them, remembered: cells of one task share their items."""
@@ -159,17 +150,16 @@ Kept = Path | Mapping[str, Any]
 """Storage of the predictions of cells: a folder, or in memory what :func:`prediction_table` makes of each."""
 
 
-def _read_columns(kept: Kept, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """A cell's predictions, or some of their columns."""
+def _read_columns(kept: Kept, cell_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[pa.Table]:
+    """The predictions of cells, or some of their columns."""
     if not isinstance(kept, Path):
-        return kept[cell_id]
-    path = predictions_path(kept, cell_id)
-    table = read_parquet(path, what="the predictions of a cell", columns=columns)
-    wanted = prediction_schema().names if columns is None else columns
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing:
-        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
-    return table
+        return [kept[cell_id] for cell_id in cell_ids]
+    wanted, tables = prediction_schema().names if columns is None else columns, []
+    for path, table in cells.read_tables(kept, cell_ids, columns):
+        if missing := [name for name in wanted if name not in table.column_names]:
+            raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+        tables.append(table)
+    return tables
 
 
 def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
@@ -178,7 +168,7 @@ def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    tables = [_read_columns(one, cell_id) for one in (folder, *folds)]
+    tables = [_read_columns(one, [cell_id])[0] for one in (folder, *folds)]
     table = pa.concat_tables(tables)
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
     (cluster,), clusters = _recoded(table["cluster_id"])
@@ -207,16 +197,16 @@ class PredictedLabels:
 
 def read_labels(folder: Kept, cell_ids: Sequence[str]) -> PredictedLabels:
     """The labels of cells that predict the very same items, read and refused as by :func:`read_predictions`."""
-    first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
-    others = [_read_columns(folder, cell_id, ("pred",))["pred"] for cell_id in cell_ids[1:]]
-    (gold, *pred), labels = _recoded(first["gold"], first["pred"], *others)
+    (first,) = _read_columns(folder, cell_ids[:1], ("cluster_id", "gold", "pred"))
+    others = _read_columns(folder, cell_ids[1:], ("pred",))
+    (gold, *pred), labels = _recoded(first["gold"], *(table["pred"] for table in (first, *others)))
     (cluster,), clusters = _recoded(first["cluster_id"])
     return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), labels, _has_sets(first))
 
 
 def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Scores of cells for the very same items: ``[cell, item]`` the scores, and ``[item]`` the gold labels as text."""
-    tables = [_read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
+    tables = _read_columns(folder, cell_ids, ("gold", "score"))
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
     return scores, tuple(tables[0]["gold"].to_pylist())
 
@@ -252,14 +242,14 @@ class ClozeOutcomes:
 
 def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
     """The outcomes of cells of a cloze task that predict the very same items, ``among`` those alone if it is given."""
-    shared = _read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
+    (shared,) = _read_columns(folder, cell_ids[:1], ("item_id", "cluster_id", "group", "reason"))
     item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
     scored = [not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True)]
     kept = np.array(scored, dtype=bool)
     # Numbered by first appearance, whatever order the file has them in: the bootstrap draws clusters by number.
     cluster, _ = _numbered(shared["cluster_id"].to_pylist())
     group, groups = _numbered(shared["group"].to_pylist())
-    tables = [_read_columns(folder, cell_id, ("pred", "score", "rival", "rank")) for cell_id in cell_ids]
+    tables = _read_columns(folder, cell_ids, ("pred", "score", "rival", "rank"))
     for cell_id, table in zip(cell_ids, tables, strict=True):
         if len(table) != len(kept):
             raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
@@ -311,27 +301,26 @@ class PredictionFolder(Mapping[str, Predictions]):
     def check(self, cell_ids: Sequence[str]) -> None:
         """Raise a :class:`ResultsError` where predictions of cells are not what the checksums are of."""
         for cell_id in cell_ids:
-            known, path = self._checksums.get(cell_id), predictions_path(self.folder, cell_id)
-            if known is not None and known != _files.file_sha256(path):
+            known, (path, part) = self._checksums.get(cell_id), cells.located(self.folder, cell_id)
+            if known is not None and known != part.sha256:
                 raise ResultsError(f"{path}: altered since the scores were computed from it; repeat the run")
 
-    def copy(self, cell_id: str, folder: Path) -> None:
-        """Copy one cell's files to ``folder``, byte for byte: rows hold the checksum of its predictions."""
-        source, target = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
-        if _files.real_path(source) != _files.real_path(target):
-            _files.write_atomically(target, source.read_bytes())
-            for fit in (self.folder / FITS).glob(f"{cell_id}.*"):
-                _files.write_atomically(folder / FITS / fit.name, fit.read_bytes())
+    def copy(self, cell_ids: Iterable[str], folder: Path) -> None:
+        """Copy the files of cells to ``folder``, byte for byte: rows hold the checksums of predictions."""
+        for name in sorted({str(cells.file_with(self.folder, cell_id)) for cell_id in cell_ids}):
+            for path in (Path(PREDICTIONS, f"{name}.parquet"), Path(FITS, f"{name}.safetensors")):
+                source, target = self.folder / path, folder / path
+                if source.exists() and _files.real_path(source) != _files.real_path(target):
+                    _files.write_atomically(target, source.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:
-        return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
+        return isinstance(cell_id, str) and cells.file_with(self.folder, cell_id) is not None
 
     def __iter__(self) -> Iterator[str]:
-        for path in sorted((self.folder / _FOLDER).glob("*.parquet")):
-            yield path.stem
+        return iter(cells.cells_in(self.folder))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(cells.cells_in(self.folder))
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,11 +340,8 @@ class HeadSums:
     under: NDArray[np.float64]
 
 
-def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str:
-    """Write ``predictions/<cell_id>.parquet``: a line for each statistic and cluster, the heads in lists.
-
-    Returns the file's SHA-256 in hexadecimal digits.
-    """
+def _sums_table(sums: Sequence[HeadSums]) -> pa.Table:
+    """Sums as the table that is kept of them: a line for each statistic and cluster, the heads in lists."""
     columns: dict[str, Any] = {
         name: [getattr(one, name) for one in sums for _ in one.clusters] for name in _HEAD_SUMS[:4]
     }
@@ -364,18 +350,18 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
     for name in ("over", "under"):  # ``[head, cluster]`` sums as one list of heads for each cluster
         heads = [of_heads for one in sums for of_heads in getattr(one, name).T.astype(np.float32)]
         columns[name] = pa.array(heads, pa.list_(pa.float32()))
-    return _write(folder, cell_id, pa.table(columns))
+    return pa.table(columns)
 
 
 def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
     """The sums of one cell, in the order in which they were written; refused as by :func:`read_predictions`."""
-    table = _read_columns(folder, cell_id, _HEAD_SUMS)
+    (table,) = _read_columns(folder, [cell_id], _HEAD_SUMS)
     clusters = table["cluster_id"].to_numpy().astype(np.int64)
     over, under = table["over"].combine_chunks(), table["under"].combine_chunks()
     values = [part.flatten().to_numpy().astype(np.float64) for part in (over, under)]
     starts = over.offsets.to_numpy()
     if not np.array_equal(starts, under.offsets.to_numpy()):
-        where = predictions_path(folder, cell_id)
+        where, _ = cells.located(folder, cell_id)
         raise ResultsError(f"{where}: sums of unlike numbers of heads; delete it and run again")
     keys = zip(*(table[name].to_pylist() for name in _HEAD_SUMS[:4]), strict=True)
     sums, last = [], 0
@@ -392,105 +378,78 @@ def parts_of(kept: Mapping[str, Predictions]) -> list[Mapping[str, Predictions]]
     return list(kept.maps) if isinstance(kept, ChainMap) else [kept]
 
 
-_RECORDS = "cells"
 KEPT = "probes"
-"""The folder of a run in which families keep what is fitted, under the name of its cell."""
+"""The folder of a run in which probes of trees are kept, under the names of the files of their cells."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One task read from one layer of one model with one readout and seed; or a baseline that reads no layer."""
-
-    identity: Mapping[str, Any]
-    """All that decides the numbers: fingerprints, versions, settings. No names, no places, no time."""
-
-    @cached_property
-    def id(self) -> str:
-        """Hash of the identity, 32 hexadecimal digits."""
-        return _files.digest([_files.canonical_json({"format": _files.FORMAT, **self.identity})])
+_MOST_ROWS = 1 << 20  # of a row group: a cell with more items has several
 
 
-@dataclass(frozen=True)
-class CellRecord:
-    """The record of a finished cell."""
+@dataclass
+class CellFiles:
+    """The files of cells that are computed together, written when the ``with`` block has ended without an error.
 
-    cell_id: str
-    identity: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    """Counts of items, skips and labels; the fit's strength and convergence."""
-    provenance: Mapping[str, Any]
-    predictions_sha256: str
-    notes: tuple[str, ...] = field(default=())
-    """Notes for the reader of the results."""
-
-
-def columns_of(record: CellRecord) -> dict[str, Any]:
-    """The columns of ``results.parquet`` that all rows of a cell have in common."""
-    facts, provenance = dict(record.facts), record.provenance
-    # By group they belong to some of the rows.
-    facts.pop("groups", None)
-    return {
-        "cell_id": record.cell_id,
-        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
-        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
-        **facts,
-        "versions": json.dumps(provenance["versions"], sort_keys=True),
-        "device": provenance.get("device"),
-        "wall_s": provenance["wall_s"],
-        "started_utc": provenance.get("fit_started_utc"),
-        "predictions_sha256": record.predictions_sha256,
-    }
-
-
-def read_cell(run: Path, cell: Cell) -> CellRecord | None:
-    """The record of ``cell`` in folder ``run``; None where it is missing, or its predictions are not those it tells of.
-
-    Their checksum is taken once by each process, and again when the file has changed.
+    Predictions are compressed as they are added, so that few are in memory as they are.
     """
-    try:
-        # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
-        with open(f"{run}/{_RECORDS}/{cell.id}.json", "rb") as file:  # noqa: PTH123
-            plain = json.loads(file.read())
-        record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
-        is_whole = (record.cell_id, record.predictions_sha256) == (cell.id, predictions_checksum(run, cell.id))
-    except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):  # the last: of ten thousand brackets
-        return None
-    return record if is_whole else None
 
+    run: Path
+    _rows: dict[str, int] = field(default_factory=dict)
+    _sink: Any = field(default_factory=lambda: pa.BufferOutputStream())
+    _writer: Any = None
+    _told: list[CellRecord] = field(default_factory=list)
+    _probes: dict[str, dict[str, KeptProbe]] = field(default_factory=lambda: defaultdict(dict))
 
-def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
-    """Whether folder ``run`` has the records of all ``cells``."""
-    return all(read_cell(run, cell) is not None for cell in cells)
+    def add_table(self, cell_id: str, table: pa.Table) -> None:
+        """Add the predictions of a cell alone; tables of one file have the same columns."""
+        ids = pa.DictionaryArray.from_arrays(np.zeros(len(table), dtype=np.int32), [cell_id])
+        table = table.add_column(0, "cell_id", ids)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._sink, table.schema, compression="zstd", version="2.6")
+        self._writer.write_table(table, row_group_size=_MOST_ROWS)
+        self._rows[cell_id] = max(1, -(-len(table) // _MOST_ROWS))
 
+    def add(
+        self,
+        cell: Cell,
+        kept: Predictions | Sequence[HeadSums],
+        *,
+        facts: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """Add a cell's predictions, or sums, and what its record says."""
+        table = prediction_table(kept) if isinstance(kept, Predictions) else _sums_table(kept)
+        self.add_table(cell.id, table)
+        self._told.append(CellRecord(cell.id, cell.identity, notes, dict(facts), dict(provenance), ""))
 
-def predictions_checksum(run: Path, cell_id: str) -> str:
-    """SHA-256 of a cell's predictions, which have to be there."""
-    path = f"{run}/{_FOLDER}/{cell_id}.parquet"
-    return _sha256(path, _files.signature(path))
+    def keep(self, cell: Cell, probe: KeptProbe, *, folder: str) -> None:
+        """Add the fitted probe of a cell, to be kept in ``folder`` of the run."""
+        self._probes[folder][cell.id] = probe
 
+    def write_tables(self) -> dict[str, str]:
+        """Write ``predictions/<name>.parquet``; returns the SHA-256 of each cell's row groups."""
+        self._writer.add_key_value_metadata({cells.CELLS: json.dumps(self._rows)})
+        self._writer.close()
+        content, path = self._sink.getvalue(), self.run / PREDICTIONS / f"{cells.name_of(self._rows)}.parquet"
+        _files.write_atomically(path, [content], remedy=_REMEDY)
+        return {cell_id: part.sha256 for cell_id, part in cells.parts_in(content).items()}
 
-@lru_cache(maxsize=1 << 17)
-def _sha256(path: str, signed: tuple[int, int, int]) -> str:
-    return _files.file_sha256(Path(path))
+    def write(self) -> None:
+        """Write probes and predictions, then the records, which make the cells finished."""
+        name = cells.name_of(self._rows)
+        for folder, probes in self._probes.items():
+            write_probes(self.run / folder / f"{name}.safetensors", probes)
+        sums = self.write_tables()
+        told = (vars(record) | {"predictions_sha256": sums[record.cell_id]} for record in self._told)
+        lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in told)
+        _files.write_atomically(self.run / RECORDS / f"{name}.jsonl", lines.encode(), remedy=_REMEDY)
 
+    def __enter__(self) -> Self:
+        return self
 
-def write_cell(
-    run: Path,
-    cell: Cell,
-    predictions: Predictions | Sequence[HeadSums],
-    *,
-    facts: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-    notes: tuple[str, ...] = (),
-) -> None:
-    """Write a cell's predictions, or sums, then its record, which makes it finished."""
-    if isinstance(predictions, Predictions):
-        checksum = write_predictions(run, cell.id, predictions)
-    else:
-        checksum = write_head_sums(run, cell.id, predictions)
-    record = CellRecord(cell.id, dict(cell.identity), dict(facts), dict(provenance), checksum, notes)
-    content = json.dumps(vars(record), indent=1, ensure_ascii=False).encode()
-    _files.write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.write()
 
 
 @cache
@@ -560,41 +519,51 @@ class FitOrigin:
 
 @dataclass(frozen=True, eq=False)
 class KeptProbe:
-    """A probe as it was fitted, in two files: tensors, and the JSON that describes them."""
+    """A probe as it was fitted; those of cells that were computed together share a file."""
 
     parts: ClassVar[tuple[str, ...]] = ()
     """The tensors that it may have; any where none are named."""
     origin: FitOrigin
     tensors: Mapping[str, torch.Tensor]
 
-    def save(self, path: Path) -> None:
-        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        plain = {name: value.detach().float().cpu().contiguous() for name, value in self.tensors.items()}
-        _files.write_atomically(path.with_name(f"{path.name}.safetensors"), safetensors.torch.save(plain))
-        content = json.dumps({"format": _files.FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
-        _files.write_atomically(path.with_name(f"{path.name}.json"), content.encode())
-
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what :meth:`save` wrote.
+    def read(cls, path: Path, *cell_ids: str) -> dict[str, Self]:
+        """The probes in a file that :func:`write_probes` wrote, or those of some cells that it has.
 
         Raises:
-            BertologyError: a file is missing, broken or of another format.
+            BertologyError: the file is missing, broken or of another format.
         """
-        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        with _files.opened(path, error=ResultsError, missing="fit the probe anew"):
+            pass  # a file, and no pipe that never ends
+        probes = {}
         try:
-            with _files.opened(about, error=ResultsError, missing="fit the probe anew") as file:
-                content = file.read()
-            if (version := json.loads(content).get("format")) != _files.FORMAT:
-                known = f"this version reads {_files.FORMAT}"
-                raise ResultsError(f"{about}: a probe of format {version}, {known}; fit it anew")
-            origin = _files.parse_json(content, where=str(about), what="a probe", form=FitOrigin, remedy="fit it anew")
-            tensors = safetensors.torch.load_file(weights)
-            if cls.parts and (other := tensors.keys() - set(cls.parts)):
-                raise ValueError(f"it has {', '.join(sorted(other))}")
-        except (OSError, ValueError, AttributeError, safetensors.SafetensorError) as error:
-            raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
-        return cls(origin, tensors)
+            with safetensors.safe_open(path, "pt") as file:
+                about = json.loads((file.metadata() or {})["bertology"])
+                if (version := about["format"]) != _files.FORMAT:
+                    raise ResultsError(f"{path}: probes of format {version}, and not {_files.FORMAT}; fit them anew")
+                names = [name.split("/", 1) for name in file.keys()]  # noqa: SIM118 (it is no mapping)
+                for cell_id in filter(about["probes"].__contains__, cell_ids or about["probes"]):
+                    plain = json.dumps(about["probes"][cell_id])
+                    origin = _files.parse_json(plain, where=str(path), what="a probe", form=FitOrigin)
+                    tensors = {part: file.get_tensor(f"{cell_id}/{part}") for of, part in names if of == cell_id}
+                    if cls.parts and (other := tensors.keys() - set(cls.parts)):
+                        raise ValueError(f"it has {', '.join(sorted(other))}")
+                    probes[cell_id] = cls(origin, tensors)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, safetensors.SafetensorError) as error:
+            raise ResultsError(f"{path}: not complete probes ({error}); fit them anew") from error
+        return probes
+
+
+def write_probes(path: Path, probes: Mapping[str, KeptProbe]) -> None:
+    """Write the probes of cells as one file of tensors, named ``cell/tensor``; its metadata say what they are."""
+    tensors = {
+        f"{cell_id}/{name}": value.detach().float().cpu().contiguous()
+        for cell_id, probe in probes.items()
+        for name, value in probe.tensors.items()
+    }
+    origins = {cell_id: asdict(probe.origin) for cell_id, probe in probes.items()}
+    about = json.dumps({"format": _files.FORMAT, "probes": origins}, ensure_ascii=False)
+    _files.write_atomically(path, safetensors.torch.save(tensors, {"bertology": about}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import operator
 import typing
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -426,8 +427,8 @@ COMPARISONS = "comparisons.parquet"
 def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:
     """Write ``results.parquet`` and ``comparisons.parquet`` into ``folder``; the same rows give the same bytes."""
     # The file that marks the folder as a run comes last.
-    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow), checksums=True))
-    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow), checksums=True))
+    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow)))
+    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow)))
 
 
 def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:
@@ -460,7 +461,7 @@ def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
 def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
     ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
-    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
+    columns = [pa.array(map(operator.attrgetter(field.name), ordered), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -491,29 +492,35 @@ def _read_rows(path: Path, kind: type[RowT], *, what: str) -> tuple[RowT, ...]:
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:
     """The columns of a frame, without its index, as a Parquet file with checksums."""
-    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)
+    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False))
 
 
-def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
-    """A table as the bytes of a Parquet file, with checksums of its pages if nothing else is known of its content."""
+def to_parquet(table: pa.Table) -> bytes:
+    """A table as the bytes of a Parquet file, with checksums of its pages."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", version="2.6", write_page_checksum=checksums)
+    pq.write_table(table, sink, compression="zstd", version="2.6", write_page_checksum=True)
     return bytes(sink.getvalue())
 
 
-def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table in ``path``, or only some of its columns; those that it does not have are left out."""
+@contextlib.contextmanager
+def opened_parquet(path: Path, *, what: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, opened; an error names it as ``what``."""
     if path.is_fifo():
         raise ResultsError(f"{path}: a pipe where {what} was due; delete it and run again")
     try:
-        # As one file: the reader of data sets would import pandas, half a second that nothing here needs. On this
-        # thread: to wake others takes longer than a column of a few thousand words.
+        # As one file: the reader of data sets would import pandas, half a second that nothing here needs.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read(list(columns) if columns is not None else None, use_threads=columns is None)
-        table.validate(full=True)
-        return table
+            yield file
     except FileNotFoundError:
         raise ResultsError(f"{path}: no such file; it should be {what}") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
         reason = shortened(next(iter(str(error).splitlines()), type(error).__name__))
         raise ResultsError(f"{path}: not readable as {what} ({reason}); delete it and run again") from error
+
+
+def read_parquet(path: Path, *, what: str) -> pa.Table:
+    """The table in ``path``."""
+    with opened_parquet(path, what=what) as file:
+        table = file.read()
+        table.validate(full=True)
+        return table

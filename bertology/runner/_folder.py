@@ -5,7 +5,7 @@ import hashlib
 import json
 import subprocess
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
 from bertology.errors import BertologyError
 from bertology.families.request import Experiment
-from bertology.results.predictions import FITS, KEPT, Cell, predictions_checksum, versions
+from bertology.results.cells import PREDICTIONS, RECORDS, Cell
+from bertology.results.predictions import FITS, KEPT, versions
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Unit, Work
 
@@ -123,23 +124,11 @@ class RunFolder:
         """A lock in the folder, see :func:`bertology._files.lock_in`."""
         return _files.lock_in(self.path, name, remedy=_REMEDY, wait=wait)
 
-    def seal(self, cells: Collection[str] | None = None) -> None:
-        """Keep a checksum of every file of the results; of files of cells, if ``cells`` are given, only of theirs."""
-
-        def is_included(name: str) -> bool:
-            """Whether a file is to be sealed: of those of single cells only the named ones are."""
-            return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
-
+    def seal(self) -> None:
+        """Keep a checksum of every file of the results, those of other parts of the run among them."""
         with _files.changed_checksums(self.path, remedy=_REMEDY) as checksums:
-            for name in list(filter(is_included, checksums)):
-                del checksums[name]
-            for path in self.files():
-                if is_included(name := str(path.relative_to(self.path))):
-                    # Of predictions it has been taken already, when their cells were believed.
-                    of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
-                    checksums[name] = (
-                        predictions_checksum(self.path, path.stem) if of_cell else _files.file_sha256(path)
-                    )
+            checksums.clear()
+            checksums.update((str(path.relative_to(self.path)), _files.file_sha256(path)) for path in self.files())
 
     def files(self) -> list[Path]:
         """All result files and all files in the folders of cells, without the run's record and its checksums."""
@@ -149,7 +138,7 @@ class RunFolder:
 
     def cell_files(self) -> list[Path]:
         """All files in the folders of cells."""
-        return sorted(path for of in ("cells", "predictions", FITS, KEPT) for path in (self.path / of).glob("[!.]*"))
+        return sorted(path for of in (RECORDS, PREDICTIONS, FITS, KEPT) for path in (self.path / of).glob("[!.]*"))
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
@@ -201,4 +190,4 @@ def write_failure(run: Path, unit: Unit, error: Exception) -> None:
 
 def failure_path(run: Path, cell: Cell) -> Path:
     """The file with the reason why a cell failed."""
-    return run / "cells" / f"{cell.id}.failed.json"
+    return run / RECORDS / f"{cell.id}.failed.json"

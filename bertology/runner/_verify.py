@@ -12,7 +12,8 @@ from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.request import Experiment, ModelSettings
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import Cell, PredictionFolder
+from bertology.results.cells import PREDICTIONS, RECORDS, Cell, file_with, name_of, read_record
+from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import ComparisonRow, joined_rows, read_result_rows
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
@@ -56,20 +57,22 @@ def verify_run(run: Path) -> tuple[str, ...]:
 
 def _cell_problems(run: Path) -> Iterator[str]:
     sums: dict[str, str | None] = {}
-    for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
+    for path in sorted(path for path in (run / RECORDS).glob("*.json*") if path.is_file()):
+        is_failed, whole = path.suffix == ".json", path.read_bytes()
         try:
-            record = _files.read_json(path, what="the record of a cell", form=dict[str, Any])
-            name, own_name = record["cell_id"], Cell(record["identity"]).id
-            checksum = sums[name] = record.get("predictions_sha256")
+            lines = [whole] if is_failed else whole.splitlines()
+            about: dict[str, Any] = {"where": str(path), "what": "the record of a cell", "form": dict[str, Any]}
+            records = [_files.parse_json(line, **about) for line in lines]
+            told = {record["cell_id"]: record.get("predictions_sha256") for record in records}
+            ids = [Cell(record["identity"]).id for record in records]
         except (BertologyError, KeyError, TypeError):
-            yield f"cells/{path.name}: altered (not the record of a cell)"
+            yield f"cells/{path.name}: altered (not the records of cells)"
             continue
-        stem = path.name.partition(".")[0]
-        if not own_name == name == stem:
+        sums |= told
+        if list(told) != ids or path.name.partition(".")[0] != (ids[0] if is_failed else name_of(ids)):
             yield f"cells/{path.name}: altered (its name is not the hash of what it says it is)"
-        predictions = run / "predictions" / f"{stem}.parquet"
-        if checksum is not None and predictions.is_file() and _files.file_sha256(predictions) != checksum:
-            yield f"predictions/{predictions.name}: altered"
+        if not is_failed and any(read_record(run, cell_id) is None for cell_id in told):
+            yield f"{PREDICTIONS}/{path.stem}.parquet: altered"
     try:
         rows = read_result_rows(run)
     except BertologyError as error:
@@ -184,7 +187,8 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     """
     folders = [RunFolder(run) for run in runs]
     records = [folder.record() for folder in folders]
-    content = _merged_content(folders, records)
+    experiment = folders[0].experiment()
+    content = _merged_content(experiment, folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
     rows: tuple[ResultRow, ...] = ()
@@ -197,10 +201,10 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
             target = out / path.parent.name / path.name
             if not target.exists():
                 _files.write_atomically(target, path.read_bytes(), remedy=_REMEDY)
-    for failed in (out / "cells").glob("*.failed.json"):
-        if (out / "cells" / failed.name.replace(".failed", "")).exists():
+    for failed in (out / RECORDS).glob("*.failed.json"):
+        if file_with(out, failed.name.partition(".")[0]) is not None:
             failed.unlink()
-    experiment, merged = folders[0].experiment(), RunFolder(out)
+    merged = RunFolder(out)
     _check_names(experiment, rows)
     results = Results(in_order(experiment, rows), tuple(comparisons.values()), PredictionFolder(out))
     save_tables(results, experiment, out)
@@ -211,13 +215,15 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     return results
 
 
-def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _merged_content(
+    experiment: Experiment, folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
     """Fingerprints of all models and corpora of the parts of one experiment; raises where they are not."""
-    first, one = folders[0], folders[0].experiment().plain()
+    first, one = folders[0], experiment.plain()
     content: dict[str, dict[str, str]] = {kind: {} for record in records for kind in record["content"]}
     owners: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
-        other = folder.experiment().plain()
+        other = one if folder is first else folder.experiment().plain()
         if differing := ", ".join(sorted(key for key in one if one[key] != other[key])):
             where = f"{first.path} and {folder.path}"
             raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")

@@ -4,16 +4,15 @@ import contextlib
 import os
 import pickle
 import re
-import shutil
 import signal
 import statistics
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, partialmethod
+from functools import cache, lru_cache, partial, partialmethod
 from importlib.util import find_spec
 from itertools import groupby
 from multiprocessing import resource_tracker
@@ -37,7 +36,8 @@ from bertology.errors import BertologyError, cut_path
 from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Weights
 from bertology.families.rows import records_of
-from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
+from bertology.results.cells import Cell, all_finished, file_with
+from bertology.results.predictions import CellFiles, read_predictions
 from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
 
@@ -207,7 +207,8 @@ def extract_splits(
     would read all of them twice.
     """
     of, texts = read.texts(pair)
-    entries, get_encoder = {}, partial(open_encoder, of, read.weights, context.device)
+    get_encoder = cache(lambda: open_encoder(of, read.weights, context.device).fast_twin())
+    entries = {}
     for split, (sentences, recipe) in texts.items():
         entry = recipe.find(of.layers) if trusted else None
         if entry is None:
@@ -245,8 +246,8 @@ def _compute_groups(
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
     failures, folds = dict[int, Exception](), list[Resources]()
-    for one in job.pair.splits.folds:  # each has a folder of its own until all are finished
-        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
+    for splits in job.pair.splits.folds:  # each has a folder of its own until all are finished
+        folds.append(replace(job, run=job.run / _FOLDER / str(splits.fold), pair=replace(job.pair, splits=splits)))
     compute = partial(Family.compute, family) if groups[0][0].is_baseline else family.compute
     if not folds:
         yield from compute(groups, job)
@@ -261,16 +262,17 @@ def _compute_groups(
             failures |= {} if error is None else {id(owners[id(part)]): error}
     for group in groups:
         if id(group) not in failures:
-            _put_together(job, folds, [cell for one in group for cell in one.cells.values()])
+            for one in group:
+                _put_together(job, folds, one.cells.values())
         yield group, failures.get(id(group))
 
 
-def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Cell]) -> None:
+def _put_together(job: Resources, folds: Sequence[Resources], cells: Collection[Cell]) -> None:
     """Write cells of all items, made of those of the folds, which are then deleted.
 
     Counts are of all items; of training items, and of what was fitted, they are what a fold has on average.
     """
-    runs = [fold.run for fold in folds]
+    runs, files = [fold.run for fold in folds], CellFiles(job.run)
     for cell in cells:
         records = [records_of(run, [cell])[0] for run in runs]
         kept, facts = read_predictions(runs[0], cell.id, *runs[1:]), [record.facts for record in records]
@@ -279,16 +281,17 @@ def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Ce
         shared["skip_reasons"] = dict(sum((Counter(of["skip_reasons"]) for of in facts), Counter[str]()))
         shared["params"] = _averaged([of.get("params", {}) for of in facts]) | {"folds": len(facts)}
         wall = sum(record.provenance["wall_s"] for record in records)
-        write_cell(
-            job.run,
+        files.add(
             cell,
             kept,
             facts={**facts[0], **shared, "n_clusters": len(kept.cluster_ids)},
             provenance={**records[0].provenance, "wall_s": wall},
             notes=job.pair.splits.notes,
         )
-        for path in (path for run in runs for path in run.glob(f"*/{cell.id}*")):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    files.write()
+    for run, name in {(run, file_with(run, cell.id)) for run in runs for cell in cells}:
+        for path in run.glob(f"*/{name}.*"):
+            path.unlink()
     for folder in [*(path for run in runs for path in run.glob("*")), *runs, job.run / _FOLDER]:
         with contextlib.suppress(OSError):  # others have cells in it
             folder.rmdir()

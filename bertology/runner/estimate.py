@@ -12,7 +12,7 @@ from bertology._machine import memory_for_vectors, size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
 from bertology.readouts import get_readout
-from bertology.results.predictions import all_finished
+from bertology.results.cells import all_finished
 from bertology.runner._folder import RunFolder, failure_of
 from bertology.runner.engines import together
 from bertology.runner.plan import Plan, Unit, Work
@@ -90,7 +90,7 @@ def estimate(work: Work, folder: Path) -> Estimate:
     if folder.is_dir() and any(folder.iterdir()):
         RunFolder(folder).record()
     # Names of cells take longer than all else, where there are very many; without a cell there is none to look up.
-    is_begun = any((folder / "cells").glob("*.json"))
+    is_begun = any((folder / "cells").glob("*.jsonl"))
     of_plan: dict[int, list[Unit]] = {id(plan): [] for plan in work.plans}
     for unit in work.units if is_begun else work.units_of_all:
         of_plan[id(unit.plan)].append(unit)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertology._files import read_json
 from bertology._lazy import pd
 from bertology.errors import BertologyError, quoted
 from bertology.families.request import RANDOM
 from bertology.results import read_results
+from bertology.results.cells import file_with, read_record, read_tables
 
 _LISTED = 12  # most cells that an error lists
 _SHOWN = 3  # predictions that an explanation shows
@@ -42,8 +42,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
     rows = read_results(folder).to_pandas()
     cell_id = _cell_named(rows, cell)
     rows = rows[rows["cell_id"] == cell_id]
-    path = folder / "cells" / f"{cell_id}.json"
-    record = read_json(path, what="a cell", form=dict[str, Any]) if path.is_file() else {}
+    record = vars(found) if (found := read_record(folder, cell_id)) is not None else {}
     first, provenance = rows.iloc[0], record.get("provenance", {})
     about = {name: _listed({column: first[column] for column in columns}) for name, columns in _COLUMNS.items()}
     identity = {name: record.get("identity", {}).get(name) for name in _READ}
@@ -58,7 +57,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
         else [f"none: this baseline reads no model{scored}"],
         "Fit": [about["Fit"], _listed(record.get("facts", {}).get("params") or {}), _listed(took)] if is_read else (),
         "Notes": record.get("notes", ()),
-        "Predictions": _predictions(folder / "predictions" / f"{cell_id}.parquet"),
+        "Predictions": _predictions(folder, cell_id),
         "Scores": _scores(rows),
         "Versions": [_listed(json.loads(first["versions"] or "{}"))],
     }
@@ -115,11 +114,12 @@ def _scores(rows: "pd.DataFrame") -> Iterator[str]:
         yield f"{row['metric']} {row['value']:.4f} ({better}) · {_listed(row[list(counts)])}"
 
 
-def _predictions(path: Path) -> Iterator[str]:
+def _predictions(folder: Path, cell_id: str) -> Iterator[str]:
     """The predictions' file, how many equal the annotation, and the first of them."""
-    if not path.is_file():
+    if file_with(folder, cell_id) is None:
         return
-    kept = pd.read_parquet(path)
+    ((path, table),) = read_tables(folder, [cell_id])
+    kept = table.drop_columns("cell_id").to_pandas()
     yield f"predictions/{path.name}"
     if {"gold", "pred"} <= set(kept.columns):
         n_equal = int((kept["gold"].astype(str) == kept["pred"].astype(str)).sum())

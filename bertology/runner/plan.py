@@ -35,7 +35,7 @@ from bertology.families.request import (
 from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
-from bertology.results.predictions import Cell
+from bertology.results.cells import Cell
 from bertology.results.rows import counterpart
 
 T = TypeVar("T")

@@ -26,7 +26,8 @@ from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import PredictionFolder, all_finished
+from bertology.results.cells import all_finished
+from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import ComparisonRow
 from bertology.runner._folder import RunFolder, failure_of, git_state
 from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, joblib_engine, serial, threads_engine
@@ -285,7 +286,7 @@ class _Session:
                 rows = in_order(self._work.experiment, (*results.rows, *others))
                 results = replace(results, rows=rows, comparisons=(*results.comparisons, *compared))
             save_tables(results, experiment, path)
-            self.folder.seal(None if shard.of == 1 else cells)
+            self.folder.seal()
             session = {
                 "started_utc": self._started.isoformat(timespec="seconds"),
                 "wall_s": round(wall, 3),

@@ -209,7 +209,7 @@ FOREIGN = {
     f"{'0' * 20}-{'1' * 8}": "it holds 'thesis', which the store does not write",
     f"{'1' * 20}-{'1' * 8}": "it holds 'shard-00000.safetensors', which the store does not write",
 }
-DAMAGED = {f"{'2' * 20}-{number:08d}": text for number, text in enumerate(["[]", '{"format": 2}', "null", "{"])}
+DAMAGED = {f"{'2' * 20}-{number:08d}": text for number, text in enumerate(["[]", '{"format": 3}', "null", "{"])}
 
 
 @pytest.fixture

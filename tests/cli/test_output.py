@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bertology import read_results
+from tests.cell_files import records_in
 
 Command = Callable[..., Any]
 
@@ -78,8 +79,9 @@ def test_what_a_folder_holds(two_layers: Command, tmp_path: Path) -> None:
     assert names == {*files, *about, "cells", "fits", "predictions", "locks"}
     results = read_results(tmp_path / "run")
     cells = {row.cell_id for row in results.rows}
-    assert {path.stem for path in (tmp_path / "run" / "cells").iterdir()} == cells
-    assert {path.stem for path in (tmp_path / "run" / "predictions").iterdir()} == cells
+    assert set(records_in(tmp_path / "run")) == set(results.kept) == cells
+    names = [{path.stem for path in (tmp_path / "run" / folder).iterdir()} for folder in ("cells", "predictions")]
+    assert names[0] == names[1]
     assert (tmp_path / "run" / "layers.pdf").read_bytes().startswith(b"%PDF")
     assert r"\begin{table}" in (tmp_path / "run" / "layers.tex").read_text()
     assert (tmp_path / "run" / "layers.png").read_bytes().startswith(b"\x89PNG")

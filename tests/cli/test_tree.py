@@ -10,9 +10,11 @@ import pytest
 
 from bertology.corpora import load_corpus
 from bertology.corpora.formats.conllu import read_conllu
+from bertology.families.trees import TreeProbe
 from bertology.measures import read_heads
 from bertology.measures.trees import check_tree
 from bertology.results.predictions import read_predictions
+from tests.cell_files import records_in
 
 Command = Callable[..., Any]
 SENTENCE = "The old farmers near the river see the dog ."
@@ -103,7 +105,8 @@ def test_pictures(tree: Command, tmp_path: Path, name: str, options: list[str], 
 def test_a_sentence_of_the_treebank_beside_gold(tree: Command, tiny_corpus: Path, fitted: Path) -> None:
     """What is parsed again is what was predicted when the probe was scored."""
     run = run_of(fitted)
-    (cell,) = [path.stem for path in (run / "probes").glob("*.json")]
+    (file,) = (run / "probes").glob("*.safetensors")
+    (cell,) = TreeProbe.read(file)
     kept = read_predictions(run, cell)
     test = load_corpus(tiny_corpus)["test"]
     same = 0
@@ -128,7 +131,7 @@ def test_a_sentence_of_the_treebank_beside_gold(tree: Command, tiny_corpus: Path
 def test_a_probe_that_a_run_left(tree: Command, fitted: Path, tmp_path: Path) -> None:
     plain = tree(SENTENCE).out
     assert tree(SENTENCE, "--probe", run_of(fitted)).out == plain
-    (file,) = (run_of(fitted) / "probes").glob("*.json")
+    (file,) = (run_of(fitted) / "probes").glob("*.safetensors")
     assert tree(SENTENCE, "--probe", file).out == plain
 
 
@@ -166,18 +169,19 @@ def test_of_a_run_with_several_models_one_is_named(
 
 def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tmp_path: Path) -> None:
     run = run_of(fitted)
-    (file,) = (run / "probes").glob("*.json")
-    assert "was fitted on layer 1: it cannot read layer 2" in tree(SENTENCE, "--probe", file, "--layer", "2").one_line()
+    (file,) = (run / "probes").glob("*.safetensors")
+    assert "no probe of distances in layer 2" in tree(SENTENCE, "--probe", file, "--layer", "2").one_line()
     assert "no probe of distances in layer 2" in tree(SENTENCE, "--probe", run, "--layer", "2").one_line()
-    assert "cannot read another encoder's vectors" in tree(SENTENCE, "--probe", file, "--model", "pocket").one_line()
+    assert "in layer 1 of pocket" in tree(SENTENCE, "--probe", file, "--model", "pocket").one_line()
     assert (
         "no probe of distances in layer 1 of pocket" in tree(SENTENCE, "--probe", run, "--model", "pocket").one_line()
     )
-    shutil.copy(file, tmp_path / "half.json")
-    assert "half.json: not a complete probe" in tree(SENTENCE, "--probe", tmp_path / "half.json").one_line()
+    half = tmp_path / "half.safetensors"
+    half.write_bytes(file.read_bytes()[:-20])
+    assert "half.safetensors: not complete probes" in tree(SENTENCE, "--probe", half).one_line()
     (tmp_path / "empty").mkdir()
     assert "no probe is kept there" in tree(SENTENCE, "--probe", tmp_path / "empty").one_line()
-    assert "nowhere.json: no such file; fit" in tree(SENTENCE, "--probe", tmp_path / "nowhere.json").one_line()
+    assert "nowhere: no such file; fit" in tree(SENTENCE, "--probe", tmp_path / "nowhere").one_line()
 
 
 @pytest.mark.parametrize(
@@ -203,8 +207,8 @@ def test_without_a_layer_it_is_the_best_on_dev(
     named = ("--model", tiny_bert, "--corpus", tiny_corpus)
     plain = bertology("tree", SENTENCE, *named).out
     run = run_of(tmp_path / "cache")
-    probes = {path.stem: json.loads(path.read_text()) for path in (run / "probes").glob("*.json")}
-    records = {cell: json.loads((run / "cells" / f"{cell}.json").read_text()) for cell in probes}
+    (file,), every = (run / "probes").glob("*.safetensors"), records_in(run)
+    records = {cell: every[cell] for cell in TreeProbe.read(file)}
     assert len(records) == 4
     best = min(records, key=lambda cell: records[cell]["facts"]["params"]["dev_loss"]["distances"])
     layer = str(records[best]["identity"]["layer"])
@@ -215,9 +219,9 @@ def test_without_a_layer_it_is_the_best_on_dev(
     tasks = ("--task", "structural_distance,structural_parse", "--layers", "all", "--controls", "none")
     assert bertology("probe", *tasks, *named, "--out", kept).status == 0
     assert bertology("tree", SENTENCE, *named, "--probe", kept).out == plain
-    assert bertology("tree", SENTENCE, *named, "--probe", run / "probes" / f"{best}.json").out == plain
+    assert bertology("tree", SENTENCE, *named, "--probe", file, "--layer", layer).out == plain
     # The model, and the corpus of a sentence, are those of the run unless they are named.
-    for probe in ((kept,), (run, "--layer", layer), (run / "probes" / f"{best}.json",)):
+    for probe in ((kept,), (run, "--layer", layer), (file, "--layer", layer)):
         found = bertology("tree", SENTENCE, "--probe", *probe)
         assert (found.err, found.out) == ("", plain)
     name = load_corpus(tiny_corpus)["test"].id(0)

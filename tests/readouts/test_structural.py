@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
+from bertology._files import FORMAT
 from bertology.activations import SpanChunk
 from bertology.errors import BertologyError, FitError
 from bertology.families.trees import TreeProbe
@@ -23,7 +24,7 @@ from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
 from bertology.readouts import StructuralReadout, TreeTargets, _sources, fit_ranks
 from bertology.readouts.structural import FittedStructural
-from bertology.results.predictions import FitOrigin
+from bertology.results.predictions import FitOrigin, write_probes
 from tests.readouts.trees import DIM, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
 
 QUICK = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=25)
@@ -180,21 +181,28 @@ def vectors() -> torch.Tensor:
 
 
 def test_what_is_read_again_says_the_same(probe: TreeProbe, vectors: torch.Tensor, tmp_path: Path) -> None:
-    path = tmp_path / "some" / "probe.v2"
-    probe.save(path)
-    assert sorted(file.name for file in path.parent.iterdir()) == ["probe.v2.json", "probe.v2.safetensors"]
-    again = TreeProbe.load(path)
-    assert again.origin == ORIGIN
+    path, other = tmp_path / "some" / "probe.v2", replace(ORIGIN, layer=3)
+    write_probes(path, {"a": probe, "b": TreeProbe(other, {"depth": -probe.tensors["depth"]})})
+    assert list(path.parent.iterdir()) == [path]
+    every = TreeProbe.read(path)
+    assert {cell: one.origin for cell, one in every.items()} == {"a": ORIGIN, "b": other}
+    assert list(TreeProbe.read(path, "b", "c")) == ["b"]
+    assert set(every["b"].tensors) == {"depth"}
     for name in ("distances", "depths", "relations"):
-        np.testing.assert_array_equal(getattr(again, name)(vectors), getattr(probe, name)(vectors))
+        np.testing.assert_array_equal(getattr(every["a"], name)(vectors), getattr(probe, name)(vectors))
+
+
+def write(path: Path, probe: TreeProbe, origin: dict[str, object], version: int = FORMAT) -> None:
+    """A file of one probe whose metadata say what they are given."""
+    about = json.dumps({"format": version, "probes": {"a": origin}})
+    save_file({f"a/{name}": tensor for name, tensor in probe.tensors.items()}, path, {"bertology": about})
 
 
 def test_a_probe_of_an_earlier_version_is_read(probe: TreeProbe, tmp_path: Path) -> None:
-    probe.save(tmp_path / "p")
-    about, own = json.loads((tmp_path / "p.json").read_text()), ("format", "settings", "relations", "readout", "corpus")
+    about, own = asdict(ORIGIN), ("settings", "relations", "readout", "corpus")
     own += "model", "model_fingerprint", "layer", "pooling", "task", "train_fingerprint"
-    (tmp_path / "p.json").write_text(json.dumps({name: about[name] for name in own} | {"dim": DIM}))
-    assert TreeProbe.load(tmp_path / "p").origin == ORIGIN
+    write(tmp_path / "p", probe, {name: about[name] for name in own} | {"dim": DIM})
+    assert TreeProbe.read(tmp_path / "p")["a"].origin == ORIGIN
 
 
 def test_what_it_says_by_hand(probe: TreeProbe, vectors: torch.Tensor) -> None:
@@ -231,28 +239,26 @@ def test_another_encoder_layer_or_pooling(probe: TreeProbe, other: dict[str, obj
 
 
 def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> None:
-    path, about, weights = (tmp_path / name for name in ("p", "p.json", "p.safetensors"))
+    path, plain = tmp_path / "p", asdict(ORIGIN)
 
     def refused(message: str) -> None:
         with pytest.raises(BertologyError, match=message) as caught:
-            TreeProbe.load(path)
+            TreeProbe.read(path)
         assert "\n" not in str(caught.value)
-        assert str(about) in str(caught.value)
-        probe.save(path)
-        TreeProbe.load(path)
+        assert str(path) in str(caught.value)
 
     refused("no such file; fit the probe anew")
-    weights.unlink()
-    refused("not a complete probe")
-    weights.write_bytes(weights.read_bytes()[:-10])
-    refused("not a complete probe")
-    plain = json.loads(about.read_text())
-    about.write_text(json.dumps({**plain, "format": 99}))
-    refused(r"a probe of format 99, this version reads \d+; fit it anew")
-    about.write_text(json.dumps({**plain, "relations": None}))
+    write(path, probe, plain)
+    path.write_bytes(path.read_bytes()[:-10])
+    refused("not complete probes")
+    save_file({"a/distance": torch.zeros(2, 2)}, path)
+    refused("not complete probes")
+    write(path, probe, plain, version=99)
+    refused(r"probes of format 99, and not \d+; fit them anew")
+    write(path, probe, {**plain, "relations": None})
     refused("not readable as a probe")
-    save_file({**load_file(weights), "more": torch.zeros(2, 2)}, weights)
-    refused("not a complete probe")
+    write(path, replace(probe, tensors={**probe.tensors, "more": torch.zeros(2, 2)}), plain)
+    refused("not complete probes")
 
 
 ASKS = ["distances", "depths"]

@@ -7,6 +7,7 @@ from bertology.errors import ResultsError
 from bertology.measures import bootstrap
 from bertology.results import Predictions
 from bertology.results.predictions import read_outcomes, read_predictions, write_predictions
+from tests.cell_files import file_of
 
 NAN = float("nan")
 
@@ -109,12 +110,12 @@ def test_scores_of_a_run_are_those_of_its_predictions(facts, tmp_path):
 def test_broken_files_are_one_line(pos, tmp_path):
     write_predictions(tmp_path, "cell", some())
     write_predictions(tmp_path, "labels", pos.kept["pos-0-0"])
-    with pytest.raises(ResultsError, match=r"labels\.parquet: no column group, reason; was it written by bertology\?"):
+    with pytest.raises(ResultsError, match=r"\.parquet: no column group, reason; was it written by bertology\?"):
         read_outcomes(tmp_path, ["labels"])
-    path = tmp_path / "predictions" / "cell.parquet"
+    path = file_of(tmp_path, "cell")
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ResultsError, match=r"cell\.parquet") as broken:
+    with pytest.raises(ResultsError, match=path.name) as broken:
         read_outcomes(tmp_path, ["cell"])
     assert "\n" not in str(broken.value)
-    with pytest.raises(ResultsError, match=r"none\.parquet"):
+    with pytest.raises(ResultsError, match="no file has the predictions of cell none; run it again"):
         read_outcomes(tmp_path, ["none"])

@@ -5,6 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError, StoreError
-from bertology.results import ResultRow, read_results
-from bertology.results.predictions import PredictionFolder, prediction_schema, read_predictions, write_predictions
+from bertology.results import ResultRow, predictions, read_results
+from bertology.results.cells import Cell, all_finished, name_of, read_record
+from bertology.results.predictions import (
+    CellFiles,
+    PredictionFolder,
+    prediction_schema,
+    prediction_table,
+    read_predictions,
+    write_predictions,
+)
 from bertology.results.rows import SCHEMA_VERSION, ComparisonRow, read_result_rows, row_schema, write_results
+from tests.cell_files import file_of
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling
@@ -116,8 +126,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(pos, tmp_path):
 def test_predictions_are_read_back(pos, tmp_path):
     name, kept = next(iter(pos.kept.items()))
     digest = write_predictions(tmp_path, name, kept)
-    assert digest == hashlib.sha256((tmp_path / "predictions" / f"{name}.parquet").read_bytes()).hexdigest()
-    frame = pd.read_parquet(tmp_path / "predictions" / f"{name}.parquet")
+    frame = pd.read_parquet(path := file_of(tmp_path, name))
+    assert digest == row_groups_sha256(path, 0)
+    assert set(frame["cell_id"]) == {name}
     assert frame["gold"].tolist() == [kept.labels[code] for code in kept.gold]
     found = read_predictions(tmp_path, name)
     assert list(found.item_ids) == list(kept.item_ids)
@@ -125,6 +136,53 @@ def test_predictions_are_read_back(pos, tmp_path):
         mine, theirs = (np.array(p.__dict__[values])[p.__dict__[field]] for p in (found, kept))
         assert mine.tolist() == theirs.tolist()
     np.testing.assert_allclose(found.score, kept.score, rtol=1e-6)
+
+
+def row_groups_sha256(path: Path, *groups: int) -> str:
+    """SHA-256 of the bytes of row groups, column by column, as the file's own metadata places them."""
+    about, content, state = pq.read_metadata(path), path.read_bytes(), hashlib.sha256()
+    for column in (about.row_group(group).column(k) for group in groups for k in range(about.num_columns)):
+        first = min(at for at in (column.dictionary_page_offset, column.data_page_offset) if at is not None)
+        state.update(content[first : first + column.total_compressed_size])
+    return state.hexdigest()
+
+
+def test_cells_of_one_file_are_read_alone(pos, tmp_path, monkeypatch):
+    """Each has row groups of its own, several where it has many items, and the same checksum as by itself."""
+    monkeypatch.setattr(predictions, "_MOST_ROWS", 7)
+    names, files = ("pos-0-1", "pos-0-2", "pos-0-3"), CellFiles(tmp_path / "run")
+    alone = {name: write_predictions(tmp_path / name, name, pos.kept[name]) for name in names}
+    for name in names:
+        files.add_table(name, prediction_table(pos.kept[name]))
+    assert files.write_tables() == alone
+    (path,) = (tmp_path / "run" / "predictions").iterdir()
+    n_groups = -(-len(pos.kept["pos-0-1"].item_ids) // 7)
+    assert alone["pos-0-2"] == row_groups_sha256(path, *range(n_groups, 2 * n_groups))
+    for name in names:
+        found = read_predictions(tmp_path / "run", name)
+        assert [found.labels[code] for code in found.pred] == [pos.kept[name].labels[k] for k in pos.kept[name].pred]
+    frame = pd.read_parquet(path)
+    assert frame.groupby("cell_id", observed=True).size().to_dict() == {n: len(pos.kept[n].item_ids) for n in names}
+
+
+def test_of_two_files_with_a_cell_the_whole_one_is_read(pos, tmp_path):
+    """A run that asks for other layers writes cells again; what was damaged since is not taken for them."""
+    run, made = tmp_path, [Cell({"layer": layer}) for layer in (1, 2)]
+    for of in (made[:1], made):
+        with CellFiles(run) as files:
+            for cell in of:
+                kept = pos.kept[f"pos-0-{cell.identity['layer']}"]
+                files.add(cell, kept, facts={}, provenance={"versions": {}, "wall_s": 0.0})
+    first = run / "predictions" / f"{name_of([made[0].id])}.parquet"
+    assert all_finished(run, made)
+    content = bytearray(first.read_bytes())
+    content[60] ^= 1
+    first.write_bytes(content)
+    assert all_finished(run, made)
+    assert file_of(run, made[0].id) != first
+    first.with_name(f"{name_of(one.id for one in made)}.parquet").unlink()
+    assert not all_finished(run, made[:1])
+    assert read_record(run, made[0].id) is None
 
 
 def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
@@ -136,8 +194,8 @@ def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
     assert "pos-0-3" not in folder
     with pytest.raises(KeyError):
         folder["pos-0-3"]
-    (tmp_path / "predictions" / "pos-0-2.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ResultsError, match="not readable as the predictions of a cell"):
+    file_of(tmp_path, "pos-0-2").write_bytes(b"PAR1")
+    with pytest.raises(ResultsError, match="not readable as the predictions of cells"):
         folder["pos-0-2"]
 
 

@@ -12,6 +12,7 @@ from bertology import load_corpus, read_results
 from bertology.errors import ResultsError
 from bertology.families.request import ReadoutConfig
 from bertology.results import Results
+from tests.cell_files import file_of
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,8 @@ def test_words_are_those_of_the_corpus(run: tuple[Results, Path], tiny_corpus: P
     frame = run[0].predictions("pos", 2)
     words = [(sentence.id, sentence.text, word, tag) for sentence in sentences for word, tag in _tagged(sentence)]
     assert list(zip(frame["sentence"], frame["text"], frame["word"], frame["gold"], strict=True)) == words
-    kept = pd.read_parquet(run[1] / f"predictions/{run[0].only(task='pos', layer=2).rows[0].cell_id}.parquet")
+    kept = pd.read_parquet(file_of(run[1], cell := run[0].only(task="pos", layer=2).rows[0].cell_id))
+    kept = kept[kept["cell_id"] == cell].reset_index()
     assert (frame["sentence"] + ":" + frame["place"] == kept["item_id"]).all()
     assert frame["probability"].between(0, 1).all()
 

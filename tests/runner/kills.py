@@ -186,7 +186,7 @@ def _write_noisy(folder: Path) -> None:
 
 def _wait_for_a_cell(out: Path) -> None:
     deadline = time.monotonic() + 120
-    while not list(out.glob("cells/*.json")):
+    while not list(out.glob("cells/*.jsonl")):
         if time.monotonic() > deadline:
             raise RuntimeError(f"{out} has no cell after two minutes")
         time.sleep(0.01)

@@ -74,7 +74,7 @@ def test_a_plain_command_killed_from_outside(
     ]
     environment = {**one_thread, "BERTOLOGY_CACHE": str(tmp_path / "cache")}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
-        while not list(tmp_path.glob("out/cells/*.json")):
+        while not list(tmp_path.glob("out/cells/*.jsonl")):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()

@@ -20,6 +20,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.plan import make_plan
+from tests.cell_files import records_in
 from tests.runner.conftest import fits_of
 
 TASK = "edge_entities"
@@ -74,7 +75,7 @@ def test_fits_are_those_of_scikit_learn_on_the_same_vectors(
     gold = [one.targets["entities"][0].label for one in labelled["train"]]
     for place, layer in enumerate((1, 2, 3)):
         cell = cells.cells["none", 0, layer]
-        record = json.loads((tmp_path / "run" / "cells" / f"{cell.id}.json").read_text())
+        record = records_in(tmp_path / "run")[cell.id]
         strength = re.search(r'"strength": ([0-9.e+-]+)', json.dumps(record).replace('\\"', '"'))
         assert strength is not None
         scaler = StandardScaler().fit(train[place])

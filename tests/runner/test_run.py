@@ -20,6 +20,7 @@ from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.results.predictions import Stopwatch, read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
+from tests.cell_files import file_of
 from tests.runner.requests import but
 
 Scores = Callable[[Path], pa.Table]
@@ -156,13 +157,13 @@ def test_what_is_missing_or_damaged_is_computed_again_with_the_same_scores(
         return str(chosen.cell_id.iloc[0])
 
     def record(cell_id: str) -> Path:
-        return mine.out / "cells" / f"{cell_id}.json"
+        return file_of(mine.out, cell_id, "cells")
 
     record(cell("pos", "majority")).unlink()
     half = record(cell("pos", "control_task"))
     half.write_bytes(half.read_bytes()[:200])
-    (mine.out / "predictions" / f"{cell('feats:Number', 'none', 'random')}.parquet").unlink()
-    altered = mine.out / "predictions" / f"{cell('feats:Number', 'none')}.parquet"
+    file_of(mine.out, cell("feats:Number", "none", "random")).unlink()
+    altered = file_of(mine.out, cell("feats:Number", "none"))
     content = bytearray(altered.read_bytes())
     content[len(content) // 2] ^= 1  # as long as before
     altered.write_bytes(content)

@@ -14,6 +14,7 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_results
 from bertology.runner import RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import load_experiment
+from tests.cell_files import file_of
 from tests.runner.tree_runs import TASKS, asking
 
 SWEEP = """\
@@ -95,7 +96,7 @@ def test_resuming_fits_only_the_ranks_that_are_missing(
     frame = read_results(run).to_pandas()
     fitted = frame[frame.layer.notna()]
     lost = fitted.cell_id[[rank == 2 for rank in ranks_of(fitted)]].iloc[0]
-    for file in (run / "cells" / f"{lost}.json", run / "probes" / f"{lost}.json"):
+    for file in (file_of(run, lost, "cells"), file_of(run, lost, "probes")):
         file.unlink()
     path = tmp_path / "ranks.yaml"
     path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))

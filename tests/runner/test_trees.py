@@ -16,6 +16,7 @@ from bertology.errors import BertologyError
 from bertology.families.trees import TreeProbe
 from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
+from tests.cell_files import file_of
 from tests.runner.tree_runs import LAYERS, TASKS, Floats, Ran, asking
 
 # Definitions, word by word
@@ -142,7 +143,7 @@ def test_scores_are_those_of_the_saved_probes_by_hand(ran: Ran, layer: int, seed
 
     def rows(task: str, *metrics: str) -> tuple[TreeProbe, list[float]]:
         found = [ran.row(task, metric, layer=layer, seed=seed) for metric in metrics]
-        probe = TreeProbe.load(ran.run / "probes" / found[0].cell_id)
+        probe = TreeProbe.read(file_of(ran.run, found[0].cell_id, "probes"))[found[0].cell_id]
         assert (probe.layer, probe.origin.pooling) == (layer, "mean")
         assert probe.origin.task == f"{task}.v1"
         assert probe.origin.model_fingerprint == found[0].model_fingerprint

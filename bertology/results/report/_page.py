@@ -19,7 +19,7 @@ from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
 from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, metric_form
 from bertology.results import views
-from bertology.results._items import SplitTexts, per_label_scores, tally_of, tree_items
+from bertology.results._items import SplitTexts, label_columns, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.predictions import Predictions
 from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
@@ -332,9 +332,9 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     if tally != "labels":
         predictions = [tree_items(one, tally) for one in predictions]
     predictions = [replace(one, label_sets=False) for one in predictions]
-    frames = [per_label_scores(one) for one in predictions]
+    scores = [label_columns(one) for one in predictions]
     codes: dict[str, int] = {}  # the most frequent gold label first
-    for label in (label for frame in frames for label in frame.index):
+    for label in (label for of_layer in scores for label in of_layer["label"]):
         codes.setdefault(label, len(codes))
 
     def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
@@ -346,7 +346,8 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     wrong, first = np.asarray(pred != gold[None]), list(codes)[:_MOST_LABELS]
     per_label: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
     for name in ("precision", "recall", "f1"):
-        per_label[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
+        columns = [dict(zip(of_layer["label"], of_layer[name].tolist(), strict=True)) for of_layer in scores]
+        per_label[name] = [_rounded(map(column.get, first)) for column in columns]
     chosen = _chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split

@@ -17,6 +17,7 @@ from bertology.results.report import write_report
 from bertology.runner import RunOptions, merge_runs, run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Work, resolve_work
+from tests.cell_files import file_of as file_of_cell
 from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 TEXT = """\
@@ -108,7 +109,7 @@ FILES = (
 
 def two_predictions(run: Path) -> tuple[Path, Path]:
     """Predictions of another cell, and those of the first row."""
-    first = run / "predictions" / f"{read_results(run).rows[0].cell_id}.parquet"
+    first = file_of_cell(run, read_results(run).rows[0].cell_id)
     others = sorted((run / "predictions").iterdir())
     return next(other for other in others if other.read_bytes() != first.read_bytes()), first
 
@@ -179,11 +180,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "other predictions": (
         lambda run: [shutil.copy(one, other) for one, other in [two_predictions(run)]],
-        {"results": "altered since the scores were computed from it", "verify": "altered"},
+        {"results": "no file has the predictions of cell", "verify": "altered"},
     ),
     "a cell that is a list": (
         lambda run: file_of(run, "cells").write_text("[]"),
-        {"verify": "altered (not the record of a cell)"},
+        {"verify": "altered (not the records of cells)"},
     ),
 }
 
@@ -234,10 +235,14 @@ def test_damaged_bytes_are_refused_or_harmless(damaged: Damaged, name: str) -> N
 def test_damaged_values_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
     damaged.renew()
     path = file_of(damaged.run, name)
-    tree = json.loads(path.read_text())
+    tree = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        if name == "cells"
+        else json.loads(path.read_text())
+    )
     for mutant in mutated_tree(tree, seed=1, count=2):
         try:
-            text = json.dumps(mutant)
+            text = "\n".join(map(json.dumps, mutant)) if isinstance(mutant, list) else json.dumps(mutant)
         except ValueError:
             continue  # no program writes such a number
         damaged.renew()

@@ -10,7 +10,7 @@ import pytest
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
 from bertology.results import predictions
-from bertology.results.predictions import all_finished
+from bertology.results.cells import all_finished
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner._folder import RunFolder
 from bertology.runner.engines import Context, compute_load, together
@@ -145,16 +145,16 @@ def test_a_run_that_is_broken_off_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[Any] = []
-    real = predictions.write_cell
+    real = predictions.CellFiles.add
 
-    def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
+    def breaks_off(files: Any, cell: Any, *given: Any, **more: Any) -> None:
         if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
             raise KeyboardInterrupt
-        real(run, cell, *given, **more)
+        real(files, cell, *given, **more)
         written.append(cell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(predictions, "write_cell", breaks_off)
+        patch.setattr(predictions.CellFiles, "add", breaks_off)
         with pytest.raises(KeyboardInterrupt):
             run_experiment(asked(), tmp_path / "run", options=SERIAL)
     assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}

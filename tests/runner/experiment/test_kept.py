@@ -124,9 +124,10 @@ def test_an_edited_record_is_noticed(trial: Trial, run: Path, key: str) -> None:
 
 def test_altered_and_missing_files_are_named(run: Path) -> None:
     os.truncate(run / "experiment.yaml", (run / "experiment.yaml").stat().st_size - 1)
-    one, two, three = sorted((run / "cells").glob("*.json"))[:3]
-    record = json.loads(one.read_text())
-    one.write_text(json.dumps({**record, "identity": {**record["identity"], "task": "other"}}))
+    one, two, three = sorted((run / "cells").glob("*.jsonl"))[:3]
+    first, *others = map(json.loads, one.read_text().splitlines())
+    first["identity"]["task"] = "other"
+    one.write_text("\n".join(map(json.dumps, (first, *others))))
     two.unlink()
     predictions = run / "predictions" / f"{three.stem}.parquet"
     predictions.write_bytes(predictions.read_bytes() + b" ")
@@ -178,10 +179,10 @@ def test_a_number_that_moved_is_told(run: Path, tmp_path: Path) -> None:
 def test_an_alteration_that_hides_its_checksum_is_found(run: Path) -> None:
     from bertology.runner._folder import RunFolder
 
-    record = sorted((run / "cells").glob("*.json"))[0]
-    plain = json.loads(record.read_text())
-    record.write_text(json.dumps({**plain, "predictions_sha256": "0" * 64}))
+    record = sorted((run / "cells").glob("*.jsonl"))[0]
+    first, *others = map(json.loads, record.read_text().splitlines())
+    record.write_text("\n".join(map(json.dumps, ({**first, "predictions_sha256": "0" * 64}, *others))))
     RunFolder(run).seal()
     problems = verify_run(run)
     assert f"predictions/{record.stem}.parquet: altered" in problems
-    assert f"results.parquet: scores of other predictions than cell {record.stem} has" in problems
+    assert f"results.parquet: scores of other predictions than cell {first['cell_id']} has" in problems

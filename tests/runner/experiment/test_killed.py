@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cell_files import records_in
 from tests.commands import Commands, Running, assert_same
 
 Start = Callable[[Path], Running]
@@ -31,5 +32,5 @@ def test_two_at_once_share_the_work(start: Start, alone: Path, tmp_path: Path) -
     assert [run.wait() for run in both] == [0, 0]
     assert_same(tmp_path / "run", alone)
     sessions = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
-    n_cells = len(list((tmp_path / "run" / "cells").glob("*.json")))
+    n_cells = len(records_in(tmp_path / "run"))
     assert sum(session["cells_computed"] for session in sessions) == n_cells

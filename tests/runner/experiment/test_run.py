@@ -181,7 +181,7 @@ def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) 
         ("{", "not readable as the record of a run"),
         ("{}", "written by bertology something else in another format: run it again"),
         ('{"format": 1, "bertology": "0.1.0"}', "written by bertology 0.1.0 in another format: run it again"),
-        ('{"format": 2, "bertology": "0.0.1"}', "experiment: Field required"),
+        ('{"format": 3, "bertology": "0.0.1"}', "experiment: Field required"),
     ],
 )
 def test_folders_that_are_no_run_of_ours(
