@@ -128,7 +128,9 @@ class RunFolder:
         """Keep a checksum of every file of the results, those of other parts of the run among them."""
         with _files.changed_checksums(self.path, remedy=_REMEDY) as checksums:
             checksums.clear()
-            checksums.update((str(path.relative_to(self.path)), _files.file_sha256(path)) for path in self.files())
+            for path in self.files():
+                with contextlib.suppress(FileNotFoundError):  # another part may have computed now what had failed
+                    checksums[str(path.relative_to(self.path))] = _files.file_sha256(path)
 
     def files(self) -> list[Path]:
         """All result files and all files in the folders of cells, without the run's record and its checksums."""
