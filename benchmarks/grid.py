@@ -46,12 +46,12 @@ def run(n_cells: int) -> list[Line]:
     """The lines of the table."""
     lines = list[Line]()
 
-    def timed(what: str, step: Callable[[], Found], aim: str = "") -> Found:
+    def timed(what: str, step: Callable[[], Found]) -> Found:
         begun = time.perf_counter()
         found = step()
         wall, peak = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
         each = 1000 * wall / n_cells
-        lines.append(Line(f"{what}, ms a cell", each, (each, each), aim, f"{wall:.1f} s; peak memory {peak:.2f} GB"))
+        lines.append(Line(f"{what}, ms a cell", each, (each, each), "", f"{wall:.1f} s; peak memory {peak:.2f} GB"))
         return found
 
     with own_cache(), tempfile.TemporaryDirectory() as name, patch("bertology.families.labels.fit", _stub):

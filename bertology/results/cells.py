@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,9 +85,9 @@ class Part(NamedTuple):
     sha256: str
 
 
-def parts_in(content: Any) -> dict[str, Part]:
+def parts_in(content: Any, about: pq.FileMetaData) -> dict[str, Part]:
     """The cells of a file of predictions; their checksums do not depend on what else is in it."""
-    about, parts, last, plain = pq.read_metadata(pa.BufferReader(content)), {}, 0, memoryview(content)
+    parts, last, plain = {}, 0, memoryview(content)
     for cell_id, n_groups in json.loads(about.metadata[CELLS]).items():
         row_groups, state = tuple(range(last, last + n_groups)), hashlib.sha256()
         for group in map(about.row_group, row_groups):
@@ -101,8 +100,8 @@ def parts_in(content: Any) -> dict[str, Part]:
 
 @lru_cache(maxsize=1 << 14)
 def _parts(path: str, signed: tuple[int, int, int]) -> dict[str, Part]:
-    with opened_parquet(Path(path), what=_WHAT):
-        return parts_in(Path(path).read_bytes())
+    with opened_parquet(Path(path), what=_WHAT) as file:
+        return parts_in(Path(path).read_bytes(), file.metadata)
 
 
 @lru_cache(maxsize=16)
@@ -223,8 +222,8 @@ def read_tables(
     found = [located(folder, cell_id) for cell_id in cell_ids]
     for path, parts in groupby(found, key=lambda one: one[0]):  # cells of one file stand together
         with opened_parquet(path, what=_WHAT) as file:
-            for row_groups in map(attrgetter("row_groups"), (part for _, part in parts)):
+            for _, part in parts:
                 # On this thread: to wake others takes longer than a column of a few thousand words.
-                table = file.read_row_groups(row_groups, columns=columns, use_threads=columns is None)
+                table = file.read_row_groups(part.row_groups, columns=columns, use_threads=columns is None)
                 table.validate(full=True)
                 yield path, table

@@ -432,7 +432,8 @@ class CellFiles:
         self._writer.close()
         content, path = self._sink.getvalue(), self.run / PREDICTIONS / f"{cells.name_of(self._rows)}.parquet"
         _files.write_atomically(path, [content], remedy=_REMEDY)
-        return {cell_id: part.sha256 for cell_id, part in cells.parts_in(content).items()}
+        parts = cells.parts_in(content, pq.read_metadata(pa.BufferReader(content)))
+        return {cell_id: part.sha256 for cell_id, part in parts.items()}
 
     def write(self) -> None:
         """Write probes and predictions, then the records, which make the cells finished."""

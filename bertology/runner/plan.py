@@ -35,7 +35,7 @@ from bertology.families.request import (
 from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
-from bertology.results.cells import Cell
+from bertology.results.cells import Cell, name_of
 from bertology.results.rows import counterpart
 
 T = TypeVar("T")
@@ -312,7 +312,7 @@ class Plan:
                 cells += one.cells.values()
         for one in self.baselines:
             cells += one.cells.values()
-        return digest([canonical_json(sorted(map(attrgetter("id"), cells)))])
+        return name_of(map(attrgetter("id"), cells))
 
     def configs_of(self, probe: Probe) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, each with its registered readout; no two alike."""
@@ -383,7 +383,7 @@ class Unit:
     @cached_property
     def key(self) -> str:
         """Hash of the cells."""
-        return digest([canonical_json(sorted(map(attrgetter("id"), self.cells)))])
+        return name_of(map(attrgetter("id"), self.cells))
 
     @property
     def reads(self) -> tuple[StoredSignal, ...]:
