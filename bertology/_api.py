@@ -58,6 +58,7 @@ def probe(
     seeds: int = 1,
     controls: str | Sequence[str] = "all",
     out: str | Path | None = None,
+    store: bool = True,
     progress: bool | None = None,
     names: Sequence[str | None] | None = None,
     **settings: Any,
@@ -84,6 +85,8 @@ def probe(
             encoder with random weights) and ``control_task`` (Hewitt & Liang 2019), which
             :class:`bertology.runner.experiment.Experiment` lists.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
+        store: whether to keep vectors in the cache, for later runs; otherwise they stay in memory, or a temporary
+            folder, until all tasks of a model are done.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         names: what tables call models in memory, one for each of ``model``, None for those of files; the name that one
             was loaded by and ``(in memory)`` when left out.
@@ -138,7 +141,7 @@ def probe(
         own = folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-")
         whole, bars = corpus if isinstance(corpus, Corpus) else None, BarProgress if show else lambda _: silent
         request = ProbeRequest(**{**asked, "model": name, "dtype": dtype})
-        runs.append(run_probes(request, corpus=whole, out=own, progress=bars))
+        runs.append(run_probes(request, corpus=whole, out=own, store=store, progress=bars))
     if len(runs) == 1:
         return runs[0]
     results = compare_models(reduce(operator.add, runs))

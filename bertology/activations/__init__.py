@@ -8,7 +8,7 @@ exchanges vectors with other tools, ``progress.py`` shows how far a long job is.
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.activations.store import Entry, Recipe
+from bertology.activations.store import Entry, Recipe, brief_store, use_store
 
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
@@ -26,8 +26,10 @@ __all__ = [
     "Recipe",
     "SpanVectors",
     "WordVectors",
+    "brief_store",
     "export_neurox",
     "extract",
     "import_neurox",
     "read_words",
+    "use_store",
 ]

@@ -10,10 +10,12 @@ left alone.
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -42,6 +44,7 @@ _HEADER_LENGTH_BYTES = 8
 _NO_CHECKSUM = "0" * 32  # placeholder of a shard's checksum while it is computed
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
+_STORE, _IN_MEMORY = "BERTOLOGY_STORE", Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -153,8 +156,28 @@ class Entry:
 
 
 def store_folder() -> Path:
-    """The folder of all entries."""
-    return _files.cache_folder() / "activations"
+    """The folder of all entries: one in the cache, or that of :func:`brief_store`."""
+    brief = os.environ.get(_STORE)
+    return Path(brief) if brief else _files.cache_folder() / "activations"
+
+
+@contextlib.contextmanager
+def brief_store() -> Iterator[Path]:
+    """A store that is deleted at the end, in this machine's memory where that can hold files, else in a temporary
+    folder; for the whole process, and for those to which it hands :func:`use_store`."""
+    parent = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    _files.sweep(parent)
+    with _files.temporary_folder(parent, "vectors") as folder:
+        use_store(folder)
+        try:
+            yield folder
+        finally:
+            use_store(None)
+
+
+def use_store(brief: Path | None) -> None:
+    """Keep vectors in that folder from now on; without one, in the cache."""
+    os.environ[_STORE] = str(brief or "")
 
 
 def open_entry(folder: Path) -> Entry | None:

@@ -68,6 +68,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "shard": {"metavar": "I/N"},
     "slurm": {"metavar": "FILE"},
+    "store": {
+        **{"flags": "--store/--no-store"},
+        "help": "Keep vectors for later runs, or only in memory, until all tasks of a model are done.",
+    },
     "stored_dtype": {"flags": "--store-dtype"},
     "test_split": {"flags": "--split --test-split"},
     "tasks": {"flags": "--tasks --task -t"},

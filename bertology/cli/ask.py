@@ -30,6 +30,7 @@ def probe(
     readout: str | None = None,
     pool: str = "mean",
     memory: str | None = None,
+    store: bool = True,
     out: Path | None = None,
     format: Literal["table", "md", "csv", "json", "latex"] = "table",
     quiet: bool = False,
@@ -52,7 +53,7 @@ def probe(
     if (draws := settings["random_draws"]).isdecimal():
         settings["random_draws"] = int(draws)
     request = ProbeRequest(tasks=task, readout=readout, pool=pool, **settings)
-    results = run_probes(request, out=out, progress=bars(quiet))
+    results = run_probes(request, out=out, store=store, progress=bars(quiet))
     _print_tables(format, *([results] if format == "json" else results.overview()))
     if out is not None:
         # On standard error, since what is printed may be read by a program.
@@ -178,6 +179,7 @@ def run(
     patience: float | None = None,
     jobs: int | None = None,
     memory: str | None = None,
+    store: bool = True,
     shard: str = "1/1",
     trust_remote_code: bool = False,
     yes: bool = False,
@@ -210,6 +212,7 @@ def run(
         engine=engine,
         jobs=jobs,
         shard=Shard.parse(shard),
+        store=store,
         cluster=ClusterChoice(scheduler, slurm, patience),
         echo=(lambda _: None) if quiet else (BarProgress("") if shows_progress(quiet) else silent).line,
         progress=bars(quiet),

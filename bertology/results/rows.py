@@ -86,7 +86,7 @@ Float = Annotated[
 Counts = Annotated[str, AfterValidator(partial(_checked_json, dict[str, int]))]
 
 
-@checked_dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True, slots=True)
 class _Row:
     @model_validator(mode="wrap")
     @classmethod
@@ -102,7 +102,7 @@ class _Row:
             ) from None
 
 
-@checked_dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True, slots=True)
 class ResultRow(_Row):
     """One score of one cell: a row of ``results.parquet``.
 
@@ -266,7 +266,7 @@ class ResultRow(_Row):
         return Score(self.value, self.ci_low, self.ci_high)
 
 
-@checked_dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonRow(_Row):
     """One paired comparison of two layers: a row of ``comparisons.parquet``.
 
@@ -484,10 +484,20 @@ def _read_rows(path: Path, kind: type[RowT], *, what: str) -> tuple[RowT, ...]:
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
         raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    columns = [_shared(table[name]) for name in wanted]
     try:
-        return tuple(kind(**row) for row in table.select(wanted).to_pylist())
+        return tuple(kind(**dict(zip(wanted, values, strict=True))) for values in zip(*columns, strict=True))
     except ResultsError as error:
         raise ResultsError(f"{path}: {error}; write it anew by running the same again") from None
+
+
+def _shared(column: pa.ChunkedArray) -> Iterator[Any]:
+    """The values of a column; equal texts are one object, since a table may have a million rows."""
+    if not pa.types.is_string(column.type):
+        return iter(column.to_pylist())
+    whole = column.combine_chunks().dictionary_encode()
+    texts = [*whole.dictionary.to_pylist(), None]
+    return map(texts.__getitem__, whole.indices.fill_null(-1).to_pylist())
 
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:

@@ -312,7 +312,7 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> engines.
             sent = [(number, sender.send(unit)) for number, unit in load]
             submit(load, compute, sent, *extracted, needs_gpu=not load[0][1].is_baseline)
 
-        left, more, noted = engines.portions(units), True, set[str]()
+        left, more, noted = engines.portions(units, context), True, set[str]()
         try:
             while more or pool.sent:
                 # No further model is begun while there is enough to do, so that what is finished comes soon; an

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import re
+import shutil
 import signal
 import statistics
 import tempfile
@@ -77,6 +78,7 @@ class Context:
     progress: ProgressFor = lambda _: silent
     all_threads: bool = False  # whether forward passes have the machine to themselves
     side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
+    brief_store: Path | None = None  # the folder of vectors that are deleted as soon as a model's units are done
 
 
 def compute_load(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
@@ -500,7 +502,7 @@ def _splits_in(file: Path) -> Splits:
 
 def serial(units: Sequence[Unit], context: Context) -> Outcomes:
     """One unit after the other, in this process."""
-    for portion in portions(units):
+    for portion in portions(units, context):
         for load in together((yield from _with_vectors(portion, context))):
             yield from compute_load(load, context)
 
@@ -511,7 +513,7 @@ def threads_engine(n_threads: int, units: Sequence[Unit], context: Context) -> O
     A process would take longer to start than many fits take to compute. Results and messages come in the order of
     the units, whichever fit ends first.
     """
-    for portion in portions(units):
+    for portion in portions(units, context):
         fits = list[list[Numbered]]()
         for load in together((yield from _with_vectors(portion, context))):
             if load[0][1].reads:
@@ -572,7 +574,7 @@ def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outco
 
     with _files.temporary_folder(context.run, "corpora") as folder, _explained_ends():
         sender = Sender(folder)
-        for portion in portions(units):
+        for portion in portions(units, context):
             loads = together((yield from _with_vectors(portion, context)))
             if len(loads) < 2:
                 # Starting processes takes longer than many a fit.
@@ -591,7 +593,13 @@ def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outco
                 temp_folder=tempfile.gettempdir(),
             )
             sent = ([(number, sender.send(unit)) for number, unit in load] for load in loads)
-            there = Context(context.run, context.device, context.wait, side_by_side=n_processes)
+            there = Context(
+                context.run,
+                context.device,
+                context.wait,
+                side_by_side=n_processes,
+                brief_store=context.brief_store,
+            )
             # Ctrl-C is held back while processes are started: they inherit that, and are ended by this one, in order.
             can_block = hasattr(signal, "pthread_sigmask")
             if can_block:
@@ -608,13 +616,16 @@ def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outco
 
 
 def _unpacked(load: Sequence[tuple[int, Sent]], context: Context) -> list[tuple[int, Outcome | Exception]]:
+    activations.use_store(context.brief_store)
     return compute_load([(number, received(sent)) for number, sent in load], context)
 
 
-def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
+def portions(units: Sequence[Unit], context: Context) -> Iterator[list[Numbered]]:
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
     for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
         yield list(portion)
+        for folder in context.brief_store.iterdir() if context.brief_store else ():
+            shutil.rmtree(folder, ignore_errors=True)  # locks are files
 
 
 def _with_vectors(

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology import _files
 from bertology._machine import choose_device
+from bertology.activations import brief_store
 from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
@@ -54,6 +55,9 @@ class RunOptions:
     shard: Shard = field(default_factory=Shard)
     retry_failed: bool = False
     """Try again what could not be computed."""
+    store: bool = True
+    """Keep vectors in the cache, for later runs; otherwise they stay in this machine's memory, or a temporary folder,
+    and are deleted as soon as all tasks of a model are done."""
     fail_fast: bool = False
     """Stop at the first failure; with ``serial``, there and then."""
     echo: Callable[[str], None] = lambda _: None
@@ -63,6 +67,8 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         self.cluster.check(self.engine)
+        if self.engine == "dask" and not self.store:
+            raise BertologyError("workers of dask share vectors through the cache: leave --no-store out")
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ def run_probes(
     *,
     corpus: Corpus | None = None,
     out: Path | None = None,
+    store: bool = True,
     progress: ProgressFor = lambda _: silent,
 ) -> Results:
     """Compute what a request asks for, or find it where it has been computed.
@@ -129,6 +136,7 @@ def run_probes(
         request: models, corpora, tasks and settings of the run.
         corpus: the corpus itself, instead of the one the request names.
         out: the run's folder; a folder in the cache, named by the content of the run, when left out.
+        store: as in :class:`RunOptions`.
         progress: gives the progress display of a job from its label.
 
     Raises:
@@ -139,7 +147,7 @@ def run_probes(
     path = out or _files.cache_folder() / "runs" / (
         ids[0] if len(ids) == 1 else _files.digest([_files.canonical_json(ids)])
     )
-    options = RunOptions(engine="threads", retry_failed=True, progress=progress)
+    options = RunOptions(engine="threads", retry_failed=True, store=store, progress=progress)
     session = _Session(work, RunFolder(path), options, raises=True)
     # Everything that can be wrong with a request is found before anything is computed.
     remedy = "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
@@ -204,7 +212,7 @@ class _Session:
         if not pending:
             return ()
         self.find_device(pending)
-        with self._open_engine() as engine:
+        with self._open_engine() as engine, nullcontext() if options.store else brief_store() as vectors:
             whole, n_cells = options.progress(self._work.experiment.name), list(map(len, map(_CELLS, self.units)))
             whole.start(sum(n_cells), unit="cells")
             whole.skip(sum(n_cells) - sum(map(len, map(_CELLS, pending))))
@@ -212,7 +220,14 @@ class _Session:
                 # The units that another process computes come last: by then it has finished them or has gone.
                 for wait in (False, True):
                     units, pending = pending, []
-                    context = Context(self.folder.path, self._device, wait, self._is_pending, options.progress)
+                    context = Context(
+                        self.folder.path,
+                        self._device,
+                        wait,
+                        self._is_pending,
+                        options.progress,
+                        brief_store=vectors,
+                    )
                     with closing(engine(units, context)) as outcomes:
                         for number, outcome in outcomes:
                             unit = units[number]

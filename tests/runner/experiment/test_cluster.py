@@ -99,6 +99,8 @@ def test_profiles_that_are_none(profile: Write, old: str, new: str, message: str
 def test_choices_that_are_none(engine: Any, scheduler: str | None, slurm: str | None, message: str) -> None:
     with pytest.raises(BertologyError, match=f"^{re.escape(message)}"):
         RunOptions(engine=engine, cluster=ClusterChoice(scheduler, Path(slurm) if slurm else None))
+    with pytest.raises(BertologyError, match=r"^workers of dask share vectors through the cache"):
+        RunOptions(engine="dask", store=False)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "\0"])

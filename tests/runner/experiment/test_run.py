@@ -72,6 +72,19 @@ def test_engines_give_the_same_bytes(trial: tuple[Path, RunSummary], tmp_path: P
     assert predictions(tmp_path / "run") == predictions(trial[1].folder)
 
 
+def test_vectors_that_are_not_stored_are_gone(
+    trial: tuple[Path, RunSummary], tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("bertology.activations.store._IN_MEMORY", tmp_path)
+    for engine in ("serial", "joblib"):
+        options = RunOptions(engine=engine, jobs=2, store=False)
+        run_experiment(load_experiment(trial[0]), tmp_path / engine, options=options)
+        assert scores(tmp_path / engine).equals(scores(trial[1].folder))
+    assert not [*tmp_path.rglob("shard-*"), *tmp_path.glob(".vectors*")]
+    assert not (tmp_path / "cache" / "activations").exists()
+
+
 # What fails
 
 
