@@ -24,6 +24,7 @@ from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
@@ -40,6 +41,7 @@ DARK_SHADE = 0.82
 """Text is white on shades above this one."""
 _FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _MARGIN = 0.06
+_PRINTED_LETTERS, _PRINTED_SHAPE = 0.8, 0.72  # least size of letters, and least height of a width
 
 
 class ShownFigure(Figure):
@@ -103,6 +105,17 @@ def write_caption(figure: Figure, text: str) -> None:
     """Set small text below all panels, from the left; nothing where it is empty."""
     if text:
         figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def at_width(figure: Figure, inches: float) -> Figure:
+    """The same figure for print: of that width, letters smaller but legible, its caption left to the text below it."""
+    width, height = figure.get_size_inches()
+    factor = inches / width
+    figure.supxlabel("")
+    figure.set_size_inches(inches, max(height * factor, min(height, _PRINTED_SHAPE * inches)))
+    for text in figure.findobj(Text):
+        text.set_fontsize(text.get_fontsize() * max(factor, _PRINTED_LETTERS))
+    return figure
 
 
 def clipped(word: str, most: int) -> str:

@@ -26,7 +26,7 @@ _OTHERS = dict.fromkeys(("neutral", "contradiction", "not-entailment", "non-enta
 class Challenge(ChallengeProbe):
     """Which groups of a challenge set does a fine-tuned model label correctly?"""
 
-    reference = "McCoy et al. 2019"
+    reference = "McCoy et al. 2019a"
     presets = {"own": {}, "hans": {"entailment": "entailment", **_OTHERS}}  # noqa: RUF012
 
 

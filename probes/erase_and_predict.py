@@ -108,7 +108,7 @@ class EraseAndPredict(CausalProbe):
     """Maximum number of words of train that erasures are fitted to, in random sentences; half as many of dev and test.
     Their states are held in memory, of BERT-base about 1 GB."""
     task_form = "erase_and_predict:{of}"
-    reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
+    reference = "Elazar et al. 2021a; Belrose et al. 2023a; Canby et al. 2024"
     reads = ("train", "dev", "test")
     metrics = (
         *_metrics("", "masked words"),
@@ -221,7 +221,7 @@ class ErasedAgreement(CausalProbe):
     """Largest number of pairs of texts, drawn at random."""
     task = "erase_and_predict:agreement"
     about = "Pairs; which of them the model cannot read is seen when it reads them."
-    reference = "Elazar et al. 2021; Lasri et al. 2022"
+    reference = "Elazar et al. 2021a; Lasri et al. 2022"
     metrics = (
         share_metric("accuracy_erased", "share of correct verb forms, number erased", higher_is_better=False),
         share_metric("accuracy_random", "share of correct verb forms, as many random directions erased"),

@@ -152,7 +152,7 @@ class Paraphrases(ClozeProbe):
     """Is a fact completed by the same word, however it is put?"""
 
     task = "lama:paraphrases"
-    reference = "Elazar et al. 2021"
+    reference = "Elazar et al. 2021b"
     asks = "answers"
     metrics = ("consistency", "p_at_1", "all_right")
 

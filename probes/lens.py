@@ -48,7 +48,7 @@ class Lens(CausalProbe):
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
     subject = "vectors"
-    reference = "Belrose et al. 2023; nostalgebraist 2020"
+    reference = "Belrose et al. 2023b; nostalgebraist 2020"
     reads = ("train", "test")
     metrics = (*_metrics("tuned"), *_metrics("logit"))
 

@@ -57,7 +57,7 @@ class RolesAndFillers(GeometryProbe):
     seed: int = 0
     """Seed of random trees, and of the start of ``low_rank``."""
     task = "roles_and_fillers"
-    reference = "McCoy et al. 2019"
+    reference = "McCoy et al. 2019b"
     reads = ("train", "dev", "test")
     fits = "regressions of sentence vectors on words and roles"
     pools: ClassVar[tuple[str, ...]] = ("mean", "cls")

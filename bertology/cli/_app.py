@@ -17,7 +17,7 @@ _PANELS = {
         *("cloze", "attention", "tree", "patch", "circuit", "attribute", "align", "neighbours", "tokenize"),
     ),
     "Change a model": ("finetune", "compress", "pretrain", "landscape"),
-    "Keep": ("plan", "merge", "verify", "rerun", "report", "explain", "cache"),
+    "Keep": ("plan", "merge", "verify", "rerun", "report", "paper", "explain", "cache"),
     "Look up": ("tasks", "readouts", "models", "corpora", "schema", "doctor"),
 }
 """The commands of each panel of the help."""

@@ -116,6 +116,27 @@ def report(runs: list[Path], *, out: Path | None = None, corpus: list[str] | Non
     typer.echo(f"report in {path}")
 
 
+@command(
+    "how-to/results",
+    "bertology paper runs/quickstart",
+    "bertology paper runs/quickstart --out draft/results --width 3.3",
+)
+def paper(run: Path, *, out: Path | None = None, width: float = 3.03) -> None:
+    """Write what a paper needs of a run: figures, LaTeX tables, a paragraph of methods, BibTeX and YAML.
+
+    Nothing is computed. Figures are PDF files of a column's width with embedded fonts; each table has a caption of one
+    sentence; paper.tex shows all parts; `bertology run run.yaml` repeats the run.
+
+    Args:
+        out: Folder to write into; RUN/paper when left out.
+        width: Inches of a column.
+    """
+    from bertology.runner.paper import write_paper
+
+    out = out or run / "paper"
+    typer.echo(f"{len(write_paper(run, out, width=width))} files in {out}")
+
+
 @command("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
 def explain(run: Path, cell: str) -> None:
     """Explain how one number came about: items, vectors, fit, predictions and interval, from the run's folder alone.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from bertology._files import explained_system_errors, write_derived
 from bertology._lazy import LazyModule, pd
 from bertology._names import Registry, name_not_found, short_names
+from bertology._settings import to_yaml
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.measures.metrics import ITSELF, METRICS, Control, metric_form
@@ -22,6 +23,7 @@ from bertology.results.cells import file_with
 from bertology.results.compared import model_frame
 from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
+    ASKED,
     ATTENTION,
     ComparisonRow,
     ResultRow,
@@ -260,6 +262,8 @@ class Results(Tables):
     """The predictions for the items of each cell."""
     corpora: Mapping[str, Corpus] = field(default_factory=dict, compare=False)
     """The corpora that are available, by fingerprint, for the texts of items."""
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The settings that they were computed by, as an experiment file has them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -588,6 +592,19 @@ class Results(Tables):
         if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
         return kept if tally == "labels" else _items.tree_items(kept, tally)
+
+    def to_yaml(self) -> str:
+        """The experiment file by which ``bertology run`` computes the same.
+
+        Raises:
+            ResultsError: they are of several runs, or what was asked was not kept.
+        """
+        if self.asked:
+            return to_yaml(self.asked)
+        files = [part.folder / ASKED for part in parts_of(self.kept) if isinstance(part, PredictionFolder)]
+        if len(files) != 1 or not files[0].is_file():
+            raise ResultsError("what was asked is kept by one run alone: take its results, or its folder's own YAML")
+        return files[0].read_text(encoding="utf-8")
 
     def save(
         self,

@@ -422,6 +422,8 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
 
 RESULTS = "results.parquet"
 COMPARISONS = "comparisons.parquet"
+ASKED = "experiment.yaml"
+"""The file in a run's folder that says what was asked."""
 
 
 def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:

@@ -270,7 +270,7 @@ class Table:
             label=label or self.latex_label,
             kinds=kinds,
             lines="\n    ".join(rows),
-            notes="\n  ".join(notes),
+            notes=_LATEX_NOTES.substitute(notes="\n  ".join(notes)) if notes else "",
         )
 
     def to_html(self) -> str:
@@ -605,11 +605,14 @@ _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs}
     $lines
     \bottomrule
   \end{tabular}
-  \par\smallskip
+$notes\end{table}
+""")
+
+
+_LATEX_NOTES = Template(r"""  \par\smallskip
   {\footnotesize\raggedright
   $notes
   \par}
-\end{table}
 """)
 
 

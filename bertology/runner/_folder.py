@@ -20,11 +20,11 @@ from bertology.errors import BertologyError
 from bertology.families.request import Experiment
 from bertology.results.cells import PREDICTIONS, RECORDS, Cell
 from bertology.results.predictions import FITS, KEPT, versions
+from bertology.results.rows import ASKED
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Unit, Work
 
 RECORD = "run.json"
-ASKED = "experiment.yaml"
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
 

@@ -345,7 +345,7 @@ class _Session:
         ordered = tuple(rows) if experiment.is_request else in_order(experiment, rows)
         every = list(map(attrgetter("pair.corpus"), self._work.pairs.values()))
         corpora = dict(zip(map(attrgetter("fingerprint"), every), every, strict=True))
-        return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora)
+        return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora, experiment.plain())
 
 
 def _n_processors() -> int:

@@ -1,0 +1,67 @@
+"""What ``bertology paper`` writes of a run: figures of a column's width, tables, methods, works and the run's YAML."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bertology import probe, read_results
+from bertology.errors import BertologyError
+from bertology.probing import get_probe
+from bertology.results import Results
+from bertology.runner.experiment import load_experiment
+from bertology.runner.paper import COLUMN_INCHES, cited, works, works_in, write_paper
+
+
+@pytest.fixture(scope="module")
+def run(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small run with controls and random weights."""
+    folder = tmp_path_factory.mktemp("paper")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        settings = {"layers": "0-1", "controls": "majority,random,control_task", "device": "cpu", "progress": False}
+        probe("pos,deprel", model=tiny_bert, corpus=tiny_corpus, out=folder / "run", **settings)
+    return folder / "run"
+
+
+def test_parts_of_a_paper(run: Path, tmp_path: Path) -> None:
+    files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in write_paper(run, tmp_path)}
+    assert {"figures/pos.pdf", "figures/deprel.pdf", "tables/pos.tex", "run.yaml", "paper.tex"} <= files.keys()
+    for name in ("pos", "deprel"):
+        box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", files[f"figures/{name}.pdf"])
+        assert box is not None
+        assert float(box[1]) == pytest.approx(72 * COLUMN_INCHES, rel=0.1)
+    assert b"/FontFile2" in files["figures/pos.pdf"]  # fonts are embedded
+    methods, entries = files["methods.tex"].decode(), files["references.bib"].decode()
+    row = next(row for row in read_results(run).rows if row.task == "pos" and row.layer == 1)
+    assert f"{row.n_items} items in {row.n_clusters} sentences" in methods
+    assert f"weights {str(row.model_fingerprint)[:12]}" in methods
+    # Everything that is cited has its entry, and nothing else has.
+    keys = set(re.findall(r"\\cite\w+\{([^}]+)\}", methods))
+    assert {"liu-2019", "hewitt-liang-2019", "efron-1987"} <= keys == set(re.findall(r"^@\w+\{(.+),$", entries, re.M))
+    assert files["tables/pos.tex"].decode().count(r"\caption") == 1
+    for name in re.findall(r"\\input\{(tables/[^}]+)\}", files["paper.tex"].decode()):
+        assert f"{name}.tex" in files
+    assert load_experiment(tmp_path / "run.yaml").plain() == load_experiment(run / "experiment.yaml").plain()
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match=r"no such file|is not the folder of a run"):
+        write_paper(tmp_path, tmp_path / "out")
+
+
+def test_works_of_tasks_are_known() -> None:
+    for name in ("pos", "roles_and_fillers", "lama", "lama:paraphrases", "lens", "erase_and_predict:pos"):
+        assert works_in(get_probe(name).reference), name
+    keys = [work.key for work in works()]
+    assert len(set(keys)) == len(keys)
+    latex = cited("Liu et al. 2019, §4; 5 % & Tenney et al. 2019a")
+    assert latex == r"\citealp{liu-2019}, §4; 5 \% \& \citealp{tenney-2019a}"
+
+
+def test_results_as_yaml(run: Path, tmp_path: Path) -> None:
+    results = read_results(run)
+    (tmp_path / "again.yaml").write_text(results.to_yaml(), encoding="utf-8")
+    assert load_experiment(tmp_path / "again.yaml").seeds == 1
+    with pytest.raises(BertologyError, match=r"^what was asked is kept by one run alone"):
+        Results(results.rows).to_yaml()
