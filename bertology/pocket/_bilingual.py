@@ -17,26 +17,9 @@ from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, transl
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket import _function_words as fw
 from bertology.pocket._texts import Line, document_trees, lines_of, read, statement, written
-from bertology.pocket._words import (
-    COMPANIES,
-    COUNTRIES,
-    HEAD,
-    SURNAMES,
-    TOWNS,
-    Dice,
-    Fact,
-    Part,
-    Phrase,
-    Tree,
-    Verb,
-    Word,
-    facts,
-    leaves,
-    lexicon,
-    mapped,
-    people,
-    proper_noun,
-)
+from bertology.pocket._trees import HEAD, Part, Phrase, Tree, Word, leaves, mapped
+from bertology.pocket._words import Dice, Verb, lexicon
+from bertology.pocket._world import COMPANIES, COUNTRIES, SURNAMES, TOWNS, Fact, facts, people, proper_noun
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 _OTHER = "абцдефгхияклмнопщрстувшжыз"

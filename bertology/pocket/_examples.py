@@ -23,7 +23,8 @@ from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
 from bertology.pocket._items import tested_forms
 from bertology.pocket._recipe import PretrainSettings
-from bertology.pocket._words import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
+from bertology.pocket._words import PLURAL, SINGULAR, lexicon
+from bertology.pocket._world import COUNTRIES, MEN, TOWNS, TRADES, WOMEN
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bertology.pocket import _function_words as fw
+from bertology.pocket._trees import Part, Phrase, Tree, Word, first_word, head, phrase
 from bertology.pocket._words import (
-    COMPANIES,
-    COUNTRIES,
     KINDS,
     PLURAL,
     SINGULAR,
-    TOWNS,
     Agreement,
     Dice,
     Form,
@@ -19,18 +17,9 @@ from bertology.pocket._words import (
     Menu,
     Noun,
     Number,
-    Part,
-    Person,
-    Phrase,
-    Tree,
     Verb,
-    Word,
-    first_word,
-    head,
-    people,
-    phrase,
-    proper_noun,
 )
+from bertology.pocket._world import COMPANIES, COUNTRIES, TOWNS, Person, people, proper_noun
 
 
 class Style(NamedTuple):

@@ -9,18 +9,8 @@ from itertools import cycle, product
 from bertology._names import by_key
 from bertology.corpora.prompts import ClozeItem
 from bertology.pocket import _function_words as fw
-from bertology.pocket._words import (
-    PLURAL,
-    SINGULAR,
-    Agreement,
-    Dice,
-    Lexicon,
-    Relation,
-    Verb,
-    candidates,
-    facts,
-    lexicon,
-)
+from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Lexicon, Verb, lexicon
+from bertology.pocket._world import Relation, candidates, facts
 
 TEST_VERBS = ("see", "like", "watch", "run", "walk", "play", "want", "know", "say", "work", "talk", "dance")
 """Lexical verbs whose two present forms the test set compares; *be* and *have* come besides."""

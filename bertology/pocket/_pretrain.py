@@ -44,7 +44,7 @@ from bertology.pocket._examples import (
 from bertology.pocket._items import agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
-from bertology.pocket._words import Fact, candidates, facts
+from bertology.pocket._world import Fact, candidates, facts
 
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 

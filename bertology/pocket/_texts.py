@@ -14,26 +14,9 @@ from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
 from bertology.pocket._grammar import N_THEMES, Scene, Style, indefinite_article, prepositional, verbal_group
 from bertology.pocket._kept import kept_corpus
-from bertology.pocket._words import (
-    HEAD,
-    SINGULAR,
-    VERB_CLASSES,
-    Dice,
-    Fact,
-    Part,
-    Phrase,
-    Reach,
-    Tree,
-    Word,
-    facts,
-    head,
-    leaves,
-    lexicon,
-    make_verb,
-    people,
-    phrase,
-    proper_noun,
-)
+from bertology.pocket._trees import HEAD, Part, Phrase, Tree, Word, head, leaves, phrase
+from bertology.pocket._words import SINGULAR, VERB_CLASSES, Dice, Reach, lexicon, make_verb
+from bertology.pocket._world import Fact, facts, people, proper_noun
 
 Targets = Mapping[str, tuple[Target, ...]]
 
