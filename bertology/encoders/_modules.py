@@ -262,13 +262,7 @@ class _Parts(NamedTuple):
 
 
 def states_at(
-    model: LoadedModel,
-    inputs: dict[str, Tensor],
-    layers: frozenset[int],
-    positions: Tensor,
-    *,
-    family: str,
-    n_heads: int,
+    model: LoadedModel, inputs: dict[str, Any], layers: frozenset[int], positions: Tensor, *, family: str, n_heads: int
 ) -> dict[int, Tensor]:
     """``[place, dim]`` hidden states of ``layers`` at some places, running no more of the deepest block than needed.
 

@@ -754,25 +754,20 @@ class WindowReader:
 
 
 def read_words(
-    encoder: Encoder,
-    sentences: Texts,
-    *,
-    layers: Sequence[int],
-    pooling: str = "mean",
-    encoding: Encoding | None = None,
+    encoder: Encoder, texts: Texts, *, layers: Sequence[int], pooling: str = "mean", encoding: Encoding | None = None
 ) -> Tensor:
     """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
 
     Args:
         encoder: the model.
-        sentences: the text: sentences, or plain texts, each taken as one sentence; long ones are read in windows.
+        texts: sentences, or plain texts, each taken as one sentence; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
             of the first special tokens. A ModelError is raised where there is none, or a word has no pieces.
         encoding: how sentences are put to the model; each by itself when left out.
     """
     chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
-    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)
+    return WindowReader(encoder, as_sentences(texts), pooling=pooling, encoding=encoding).read_all(chosen)
 
 
 def _labels(sentences: Sentences) -> list[_Label]:

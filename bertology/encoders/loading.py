@@ -406,6 +406,5 @@ def _with_new_head(
     sources.check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
-    return model, frozenset(
-        (of_head & with_weights) | {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
-    )
+    in_body = {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
+    return model, frozenset((of_head & with_weights) | in_body)

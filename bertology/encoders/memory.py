@@ -392,11 +392,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySou
 
 
 def _held(
-    name: str,
-    model: LoadedModel,
-    tokenizer: Any,
-    size: sources.ModelShape,
-    fresh: Callable[[sources.Init, int], LoadedModel],
+    name: str, model: LoadedModel, tokenizer: Any, size: sources.ModelShape, fresh: Callable[..., LoadedModel]
 ) -> sources.MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
