@@ -13,17 +13,7 @@ from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.corpora import (
-    Corpus,
-    Sentence,
-    Sentences,
-    Text,
-    as_sentence,
-    kept_name,
-    kept_table,
-    list_column,
-    load_corpus,
-)
+from bertology.corpora import Corpus, Sentence, Text, as_sentence, kept_name, kept_table, list_column, load_corpus
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
 from bertology.families.models import compare_models
@@ -248,7 +238,7 @@ def neighbours(
     chosen = parse_layers(layers, shape.n_layers)
     how = {key: getattr(request, key) for key in ("dtype", "device", "trust_remote_code", "max_pieces")}
     encoder = load_encoder(source, **how)
-    own = read_words(encoder, Sentences([sentence]), layers=chosen, pooling=request.pooling).numpy()
+    own = read_words(encoder, sentence, layers=chosen, pooling=request.pooling).numpy()
     pair = ModelCorpus(request, source, shape, loaded, Splits(), chosen, {weights: model_fingerprint(source)})
     read, shared = {}, {}
     for name, sentences in splits.items():
@@ -544,8 +534,8 @@ def attribute(
         loaded = load_corpus(corpus, columns=columns)
         parts, is_whole = list(loaded.splits.values()), len(loaded.splits) == 1 or "splits" in loaded.notes
         # A corpus without splits of its own is explained as a whole.
-        read = Sentences(one for part in parts for one in part) if is_whole else loaded[split]
-        read, chosen_task = read[:sentences], task or task_of(encoder)
+        read = (loaded.as_one(split) if is_whole else loaded)[split][:sentences]
+        chosen_task = task or task_of(encoder)
         questions = questions_of(chosen_task, read, None if target is None else _target(encoder, None, target, probe))
         if isinstance(scores, str):
             if "splits" in loaded.notes or len(parts) > 1 or len(questions) != len(read):
@@ -570,10 +560,7 @@ def attribute(
 
 
 def _target(
-    encoder: Encoder,
-    candidates: str | Sequence[str] | None,
-    target: str | Target | None,
-    probe: str | FittedProbe | None,
+    encoder: Encoder, candidates: Sequence[str] | None, target: str | Target | None, probe: str | FittedProbe | None
 ) -> Target:
     """The target that is named in one of several ways, or that of the model's own head."""
     from bertology.causal import Target

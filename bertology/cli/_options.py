@@ -215,7 +215,7 @@ def command(
     *examples: str,
     name: str = "",
     settings: str = "",
-    of: Mapping[str, str] | None = None,
+    of: dict[str, str] | None = None,
     **changed: Any,
 ) -> Callable[[Function], Function]:
     """Register a function as a command of its name, or of another; otherwise as :class:`Command`."""
@@ -260,24 +260,19 @@ def print_found(
 ) -> None:
     """Print a result as lines for people, its rows as CSV, or as JSON: what it is about and its rows, or these alone.
 
-    Notes follow the lines; where a program reads what is printed they go to standard error.
+    In JSON a table is a list of its rows, where a number that is not finite is null. Notes follow the lines; where a
+    program reads what is printed they go to standard error.
     """
     if format == "csv":
         typer.echo(frame().to_csv(index=False, lineterminator="\n"), nl=False)
     elif format == "json":
-        rows = records(frame())
-        typer.echo(json.dumps(rows if about is None else {**about, "rows": rows}, ensure_ascii=False, indent=1))
+        found = frame() if about is None else {**about, "rows": frame()}
+        plain: Callable[[pd.DataFrame], Any] = lambda table: json.loads(table.to_json(orient="records"))  # noqa: E731
+        typer.echo(json.dumps(found, default=plain, ensure_ascii=False, indent=1))
     else:
-        lines = [*lines, *notes]
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join([*lines, *notes]))
     for note in notes if format in ("csv", "json") else ():
         typer.echo(note, err=True)
-
-
-def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """The rows of a table as values of JSON; a number that is not finite is None."""
-    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
-    return rows
 
 
 def save_found(found: "PageAndFigure", out: Path | None, *, what: str) -> None:

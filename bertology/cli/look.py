@@ -16,16 +16,7 @@ from bertology._files import read_text, write_derived
 from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
 from bertology._page import full_page, is_page, write_page
-from bertology.cli._options import (
-    Format,
-    bars,
-    command,
-    print_found,
-    records,
-    save_found,
-    shows_progress,
-    terminal_width,
-)
+from bertology.cli._options import Format, bars, command, print_found, save_found, shows_progress, terminal_width
 from bertology.encoders.sources import known_models
 from bertology.errors import ClozeError, CorpusError, quoted
 
@@ -399,9 +390,6 @@ def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None
         with_: A text with the same number of words, some of which differ.
         out: Figure of the strongest edges to write: .svg, .pdf or .png.
     """
-    import bertology
-    from bertology._page import is_page
-
     if is_page(out):
         raise typer.BadParameter(f"{out}: a circuit is drawn as a figure, .svg, .pdf or .png", param_hint="--out")
     found: Any = bertology.circuit(text, with_, **settings)
@@ -419,13 +407,7 @@ def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None
         "baseline steps span samples unit scores language split_at_spaces"
     },
 )
-def attribute(
-    text: str | None = None,
-    *,
-    format: Format = "table",
-    out: Path | None = None,
-    **settings: Any,
-) -> None:
+def attribute(text: str | None = None, *, format: Format = "table", out: Path | None = None, **settings: Any) -> None:
     """Show on which words of a text a prediction rests, by several methods, and how faithful each of them is.
 
     The prediction is a choice between two words at a mask, or what the model predicts by its own head: the label of a
@@ -503,8 +485,7 @@ def neighbours(
     about = {name: getattr(found, name) for name in ("word", "tag", "sense", "model", "corpus")}
     about |= {"text": found.sentence.text, "span": list(found.sentence.spans[found.place])}
     about |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
-    if format == "json":
-        about["shares"] = records(found.shares)
+    about["shares"] = found.shares
     print_found(format, _neighbours_lines(found), lambda: found.frame, about)
 
 

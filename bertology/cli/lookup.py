@@ -108,9 +108,7 @@ def readouts() -> None:
     from bertology.readouts import registered_readouts
 
     found = _components(registered_readouts())
-    _show(
-        (label, text if kind is None else f"{kind.about} (reads {kind.reads}; {text})") for label, kind, text in found
-    )
+    _show((name, text if kind is None else f"{kind.about} (reads {kind.reads}; {text})") for name, kind, text in found)
 
 
 def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any, str]]:
@@ -228,9 +226,8 @@ def _checked(what: str) -> str:
         from huggingface_hub.constants import HF_HUB_CACHE
 
         offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-        return (
-            f"{'offline by HF_HUB_OFFLINE' if offline else 'used for a model not in its cache'}, cache {HF_HUB_CACHE}"
-        )
+        use = "offline by HF_HUB_OFFLINE" if offline else "used for a model not in its cache"
+        return f"{use}, cache {HF_HUB_CACHE}"
     from spacy.util import get_installed_models
 
     return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"
