@@ -193,7 +193,6 @@ Segments: TypeAlias = tuple[Integers, Integers | None, int]
 IGNORED = -100
 """The label of what is not predicted."""
 IS_NEXT, IS_RANDOM = 0, 1
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _LENGTHS = (12, 16, 22)
 """Lengths of rows that hold one sentence alone; longer sentences take half the longest row."""
 _LENGTHS_OF_OWN = (*_LENGTHS, 32, 48, 64, 96, 128, 192, 256, 384)

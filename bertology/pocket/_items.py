@@ -54,9 +54,8 @@ def _item(name: str, dice: Dice, words: Lexicon, structure: str, n_attractors: i
     if structure.endswith("relative"):
         verb = dice.one_of(words.verbs(("see", "like", "watch", "help", "follow", "fear")))
         relative = dice.one_of(("that", "who" if kind == "person" else "which"))
-        attractor = _noun_phrases(dice, words, "person", other)[0] + _prepositional(
-            dice, words, other, n_attractors - 1
-        )
+        attractor = _noun_phrases(dice, words, "person", other)[0]
+        attractor += _prepositional(dice, words, other, n_attractors - 1)
         between = hidden = f" {relative} {attractor} {verb.present[other].form}"
         if structure == "subject relative":
             between, hidden = (f" {relative} {form} {attractor}" for form in (verb.present[subject].form, "{mask}"))

@@ -30,7 +30,6 @@ from bertology.errors import BertologyError, cut, cut_path
 from bertology.pocket._bilingual import bilingual_documents
 from bertology.pocket._examples import (
     IGNORED,
-    INPUTS,
     Batch,
     Examples,
     encode,
@@ -297,7 +296,7 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
 
 def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     taken = inspect.signature(model.forward).parameters
-    return {name: batch[name] for name in INPUTS if name in batch and name in taken}
+    return {name: values for name, values in batch.items() if name in taken}
 
 
 _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
@@ -534,10 +533,8 @@ def _documents(
 def _own_text(name: str, n_held_out: int) -> tuple[_Documents, _Documents]:
     """The documents of a text, and those of it that are only evaluated on."""
     corpus = load_corpus(name)
-    splits = {
-        split: _documents_of(corpus[split], lines=corpus.notes.get("annotation") == BY_SPACES)
-        for split in corpus.splits
-    }
+    lines = corpus.notes.get("annotation") == BY_SPACES
+    splits = {split: _documents_of(sentences, lines=lines) for split, sentences in corpus.splits.items()}
     held_out = next((splits[split] for split in ("dev", "test") if split in splits), None)
     if held_out and "train" in splits:
         return splits["train"], held_out[:n_held_out]

@@ -1,8 +1,9 @@
 """Trees of phrases and words, which the grammar builds."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+Number = Literal["Sing", "Plur"]
 HEAD = "head"
 """The relation of the part that a phrase takes its head word from."""
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from bertology.pocket._trees import Word
+from bertology.pocket._trees import Number, Word
 
 T = TypeVar("T")
 
@@ -75,7 +75,6 @@ _NOUNS: Mapping[str, str] = {**WORDS["nouns"], "person": f"{WORDS['trades']} {WO
 VERB_CLASSES: Mapping[str, Mapping[str, str]] = WORDS["verb_classes"]
 """Semantic classes of verbs: their ``verbs``, and the proto-role properties of their arguments by role."""
 
-Number = Literal["Sing", "Plur"]
 Form = Literal["finite", "base", "participle", "passive_participle", "gerund"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
