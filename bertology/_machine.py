@@ -57,9 +57,8 @@ def give_back_freed_memory() -> None:
 
     Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
-    with contextlib.suppress(
-        OSError, TypeError, AttributeError
-    ):  # no C library of that name, or another one than glibc
+    # There may be no C library of that name, or another one than glibc.
+    with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -311,9 +311,7 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
                 derived=(other.derived - sentence.targets.keys()) | sentence.derived,
             )
 
-    splits = {
-        split: Sentences(one for each in some for one in joined(each)) for split, some in annotation.splits.items()
-    }
+    splits = {split: Sentences(one for each in of for one in joined(each)) for split, of in annotation.splits.items()}
     if not any(map(len, splits.values())):
         due = "sentences of the first in the second with the same sent_id and words: the treebank that it was made on"
         raise wrong(f"{annotation.name}+{words.name}", "none", due)

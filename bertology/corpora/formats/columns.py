@@ -99,9 +99,8 @@ def _sentences(
         if row and not is_document:
             if len(row) != len(names) or "" in row or (names[0] == "id" and row[0] != str(len(rows) + 1)):
                 due = f"{len(names)} columns parted by {'tabs' if tabbed else 'spaces'} ({cut(', '.join(names))})"
-                raise wrong(
-                    f"{path}:{number}", line.rstrip(), f"{due}, none empty, an id from 1; or name them by --columns"
-                )
+                due += ", none empty, an id from 1; or name them by --columns"
+                raise wrong(f"{path}:{number}", line.rstrip(), due)
             rows.append(row)
             lines.append(number)
             continue

@@ -313,14 +313,7 @@ def _linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
 
 
 def _item(
-    id: str,
-    frame: str,
-    group: str,
-    text: str,
-    forms: Sequence[str],
-    kind: str,
-    n_attractors: int | None,
-    blind: str = "",
+    id: str, frame: str, group: str, text: str, forms: list[str], kind: str, n_attractors: int | None, blind: str = ""
 ) -> ClozeItem | LeftOut:
     good, bad = forms
     more: dict[str, Any] = {"blind": blind, "kind": kind, "n_attractors": n_attractors}
