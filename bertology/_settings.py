@@ -49,12 +49,7 @@ _WANTED = {
     "string_pattern_mismatch": "letters, digits, '-', '_' and '.', as a folder is called so",
 }
 """Descriptions of expected values, by pydantic's type of the error, where its own are not plain."""
-_IN_WORDS = {
-    "less than or equal to": "at most",
-    "greater than or equal to": "at least",
-    "greater than": "over",
-    "'": "",
-}
+_WORDS = {"less than or equal to": "at most", "greater than or equal to": "at least", "greater than": "over", "'": ""}
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _MOST_WHOLE = 2.0**63
@@ -354,7 +349,7 @@ def _wanted(problem: ErrorDetails) -> str:
     text = str(problem["msg"])
     if text.startswith("Input should be "):
         text = text.removeprefix("Input should be ")
-        for words, plain_words in _IN_WORDS.items():
+        for words, plain_words in _WORDS.items():
             text = text.replace(words, plain_words)
     return _WANTED.get(problem["type"], text)
 

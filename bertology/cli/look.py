@@ -17,13 +17,13 @@ from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
 from bertology._page import full_page, is_page, write_page
 from bertology.cli._options import Format, bars, command, print_found, save_found, shows_progress, terminal_width
-from bertology.encoders.sources import known_models
+from bertology.encoders.sources import KNOWN_MODELS
 from bertology.errors import ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
     from bertology.cloze.asking import ClozeReading
     from bertology.cloze.prompts import AnswerForm
-    from bertology.corpora import Corpus, Sentence, Sentences
+    from bertology.corpora import Corpus, Sentences
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import PieceReader
     from bertology.encoders.tokenization import TokenTrace
@@ -71,7 +71,6 @@ def cloze(
         lens: Read layers through the tuned lens of this .safetensors file; fitted and written if missing.
         lens_corpus: Corpus whose train split a missing lens is fitted to.
     """
-    from bertology.activations.progress import BarProgress, can_show, silent
     from bertology.cloze import Prompt, read_cloze
     from bertology.cloze.lens import fit_lens, load_lens
     from bertology.cloze.prompts import check_form
@@ -102,8 +101,8 @@ def cloze(
         if lens.exists():
             fitted = load_lens(lens, encoder)
         else:
-            progress = BarProgress("tuned lens") if can_show() else silent
-            fitted = fit_lens(encoder, bertology.load_corpus(lens_corpus)["train"], progress=progress)
+            train, progress = bertology.load_corpus(lens_corpus)["train"], bars(quiet=False)("tuned lens")
+            fitted = fit_lens(encoder, train, progress=progress)
             fitted.save(lens)
             typer.echo(f"tuned lens in {lens}", err=True)
         encoder = encoder.through(fitted)
@@ -175,7 +174,7 @@ def _bar(share: float, width: int) -> str:
 
 def _about_model(model: str) -> list[str]:
     """A note on a model that is embedded, which is a toy; nothing on other models."""
-    about = known_models().get(model, "")
+    about = KNOWN_MODELS.get(model, "")
     return [f"{model}: {about}; choose another with --model"] if "embedded" in about else []
 
 
@@ -217,6 +216,7 @@ def attention(
     from bertology.attention import view
     from bertology.causal import Target
     from bertology.families.request import parse_layers
+    from bertology.parsing import sentence_of_corpus
 
     path = out or Path("attention.html" if head is None else "attention.svg")
     if is_page(path) != (head is None):
@@ -225,7 +225,11 @@ def attention(
         raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
     columns = settings.pop("columns")
     loading = {name: settings.pop(name) for name in ("device", "revision", "trust_remote_code")}
-    parsed = [_of_treebank(gold, sentence, columns)] if gold is not None or sentence is not None else []
+    if (gold is None) != (sentence is None):
+        raise typer.BadParameter("--gold names a treebank and --sentence the id of its sentence: give both or neither")
+    parsed = [] if gold is None else [sentence_of_corpus(str(sentence), gold, columns=columns)]
+    if parsed and parsed[0].heads is None:
+        raise CorpusError(f"{gold}: sentence {quoted(sentence)} has no dependencies: give it as text, without --gold")
     if bool(texts) == bool(parsed):
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     names = model or ["pocket"]
@@ -246,17 +250,6 @@ def attention(
     typer.echo(f"{path}: {shown} of {' and '.join(names)}")
     if open_page:
         typer.launch(path.resolve().as_uri())
-
-
-def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sentence:
-    from bertology.parsing import sentence_of_corpus
-
-    if gold is None or name is None:
-        raise typer.BadParameter("--gold names a treebank and --sentence the id of its sentence: give both or neither")
-    sentence = sentence_of_corpus(name, gold, columns=columns)
-    if sentence.heads is None:
-        raise CorpusError(f"{gold}: sentence {quoted(name)} has no dependencies: give it as text, without --gold")
-    return sentence
 
 
 @command(

@@ -24,7 +24,7 @@ from bertology._lazy import torch
 from bertology._machine import bfloat16_is_fast, choose_device, size_in_words
 from bertology._names import Registered
 from bertology.cli._options import command
-from bertology.encoders.sources import known_models
+from bertology.encoders.sources import KNOWN_MODELS
 from bertology.errors import BertologyError, NameNotFoundError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any
 @command("how-to/own-model", "bertology models", "bertology probe --model bilingual")
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
-    _show(known_models().items())
+    _show(KNOWN_MODELS.items())
 
 
 @command("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt")

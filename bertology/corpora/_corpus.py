@@ -19,7 +19,7 @@ from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
 SPLITS = ("train", "dev", "test")
-_FEWEST_SENTENCES, _FEWEST_KEYS = 10, 3
+_FEWEST_TEXTS, _FEWEST_KEYS = 10, 3
 _CROSS_VALIDATION = "cross-validation"
 
 SENSE, TEXTS = "sense", "texts"
@@ -94,10 +94,7 @@ class Corpus:
         sentences: list[Sentence] = list(*self.splits.values())
         keys, by = _keys_of(sentences, by=by)
         sizes = Counter(keys)
-        for n, least, what in (
-            (len(keys), _FEWEST_SENTENCES, "sentences"),
-            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
-        ):
+        for n, least, what in ((len(keys), _FEWEST_TEXTS, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}")):
             if n < least:
                 due = f"{least} or more, of which train, dev and test are made, or splits of your own"
                 raise wrong(self.name, f"{n} {what}", due)

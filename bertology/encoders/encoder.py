@@ -317,12 +317,7 @@ class Encoder:
         return states
 
     def attentions(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        layers: Sequence[int],
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, *, layers: Sequence[int], **inputs: Any
     ) -> dict[int, Tensor]:
         """``[batch, head, piece, piece]`` attention maps by layer, computed by the plain ("eager") attention.
 
@@ -330,9 +325,9 @@ class Encoder:
         count from 1. Errors are those of :meth:`hidden_states`, and a ModelError for a model that gives no maps.
         """
         checked = layers_from_end(layers, lowest=1, n_layers=self.n_layers)
-        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        given = self._inputs(input_ids, attention_mask=attention_mask, **inputs)
         with self._forward(), self.plain_attention():
-            maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
+            maps = self.model.body(**given, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
         chosen = {layer: maps[layer - 1] for layer in sorted({*checked})}
@@ -577,10 +572,10 @@ class Encoder:
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
 
-    def _inputs(self, ids: Tensor, shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
+    def _inputs(self, ids: Tensor, position_shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
         """The inputs of the body; with a shift, the positions that it would count itself, if it has any, and more."""
         tensors["input_ids"] = ids
-        body, shifts = cast(Any, self.model.body), torch.as_tensor(shift).cpu()
+        body, shifts = cast(Any, self.model.body), torch.as_tensor(position_shift).cpu()
         takes_positions = "position_ids" in inspect.signature(body.forward).parameters
         if shifts.any() and takes_positions:
             positions = torch.arange(ids.shape[1]) + shifts

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._lazy import transformers
-from bertology.encoders._modules import check_finite, no_parameters_learn
+from bertology.encoders._modules import check_finite
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import MemorySource, check_complete, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
@@ -135,8 +135,7 @@ def read_again(
         check_complete(encoder.source, {name for name in missing if counts(name)}, all_count=True)
     else:
         model = drawn(kind, config, encoder.seed, dtype, **options)
-    no_parameters_learn(model)
-    return model.to(encoder.device)
+    return model.eval().requires_grad_(False).to(encoder.device)
 
 
 def _read_around(encoder: Any, kind: Any) -> Any:

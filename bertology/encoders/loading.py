@@ -172,7 +172,7 @@ def load_encoder(
         is_there = place == next(source.model.outermost.parameters()).device
         loaded = source.model.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
         dtype, tokenizer = source.dtype, source.tokenizer
-        _modules.no_parameters_learn(loaded.outermost)
+        loaded.outermost.eval().requires_grad_(False)
     else:
         dtype = dtype or "float32"
         needed = check_files(source, init)
@@ -237,7 +237,7 @@ def _load_model(
             model, has_head = stored, has_head and missing <= names
         else:
             copy_embeddings(stored, model)
-    _modules.no_parameters_learn(model)
+    model.eval().requires_grad_(False)
     body: Any = body_of(model)
     body.config.use_cache = False
     read_as_declared(body)
@@ -298,7 +298,7 @@ def load_whole(source: sources.ModelSource) -> WholeModel:
             raise sources.broken(source.folder / "config.json", what, "give a model of transformers")
         model, absent = sources.pretrained(kind, source, config=config, dtype=torch.float32)
     sources.check_complete(source, absent)
-    _modules.no_parameters_learn(model)
+    model.eval().requires_grad_(False)
     read_as_declared(model.base_model)
     blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
     return WholeModel(model, shape.family, absent)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -39,10 +39,8 @@ class _Block:
     """Number of its first line that is no comment, from 1."""
     comments: list[str]
     lines: list[str]
-    stated: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stated = stated_in(self.comments)
+    stated: dict[str, str]
+    """What its comments state, by key."""
 
     def where(self, place: int = 0) -> str:
         """Place of a line, 0-based, for notes."""
@@ -152,7 +150,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
             raise wrong(f"{path}:{place}", "a comment inside a sentence", "a blank line before it")
         comments += [line[1:] for line in lines[:n]]
         if n < len(lines):
-            yield _Block(path, first + n, comments, lines[n:])
+            yield _Block(path, first + n, comments, lines[n:], stated_in(comments))
             comments = []
     if comments:
         raise wrong(f"{path}:{last}", "comments at the end", "words after them; the file may be cut short")

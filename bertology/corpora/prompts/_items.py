@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from bertology.corpora._tables import (
     split_language,
     table_of_data,
 )
+from bertology.corpora._words import MASKS
 from bertology.errors import CorpusError, quoted
 
 MADE = "made"
@@ -34,7 +35,6 @@ MADE = "made"
 MASK = "{mask}"
 """The mask in the texts that readers return."""
 SUBJECT, OBJECT = "[X]", "[Y]"
-_SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
 def sentences_in(row: Row, column: str) -> str:
@@ -52,18 +52,18 @@ def sentences_in(row: Row, column: str) -> str:
 
 def with_masks(text: str, mask: str) -> str:
     """A text whose masks, however they are spelled, are those of a model."""
-    return _SPELLINGS.sub(lambda _: mask, text)
+    return MASKS.sub(lambda _: mask, text)
 
 
 def mask_trouble(text: str) -> str:
     """Why the word at the mask of a text cannot be predicted; empty if it can."""
-    count = len(_SPELLINGS.findall(text))
+    count = len(MASKS.findall(text))
     return {0: "no mask in the sentence", 1: ""}.get(count, "more than one mask in the sentence")
 
 
-def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
-    """A file, or the files of a folder with one of the suffixes, by name; those of its subfolders if it has none."""
-    path = given_path(path, error=CorpusError)
+def files_of(path: str | Path, *more: str, what: str) -> list[Path]:
+    """A file, or the files of a folder with a suffix of tables, or one ``more``; of its subfolders if it has none."""
+    path, suffixes = given_path(path, error=CorpusError), (*ITEM_SUFFIXES, *more)
     for some in ([path], *(sorted(path.glob(pattern)) for pattern in ("*", "*/*"))):
         if files := [file for file in some if file.is_file() and suffix_of(file) in suffixes]:
             return files
@@ -225,7 +225,7 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
             columns = numbered
         if (chosen := table.chosen(form, columns)) is None:
             raise form.unknown(IN_MEMORY, table.columns)
-        return table_items(table, chosen, form)
+        return items_in(table, chosen, form)
     if not is_name:
         raise wrong(IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
     if str(source) in _NO_TABLE:
@@ -239,9 +239,9 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
                 names = names_of_columns(path)
         if form.recognised(names) is None:
             return None
-    files = [path] if path.is_file() else files_of(path, ITEM_SUFFIXES, what="tables of items")
+    files = [path] if path.is_file() else files_of(path, what="tables of items")
     tables = (read_table(file, form.has_names(columns)) for file in files)
-    return (item for one in tables for item in table_items(one, one.chosen(form, columns) or {}, form))
+    return (item for one in tables for item in items_in(one, one.chosen(form, columns) or {}, form))
 
 
 def names_items(columns: Stated) -> bool:
@@ -255,7 +255,7 @@ def source_name(source: Any) -> str:
     return str(source) if isinstance(source, str | Path) else IN_MEMORY
 
 
-def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
+def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
     """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
     if not len(table):
         raise CorpusError(f"{table.source}: no item in it, only names of columns; give the whole table")
