@@ -459,14 +459,11 @@ def attribute(
     methods: str | Sequence[str] | None = None,
     layers: str | Sequence[int] | None = None,
     baseline: Literal["mask", "pad"] = "mask",
-    steps: int | None = None,
-    span: int = 3,
-    samples: int = 25,
     unit: Literal["word", "subword"] = "word",
     scores: str | Mapping[str, Sequence[Sequence[float]]] | None = None,
     language: str | None = None,
     split_at_spaces: bool = False,
-    **loading: Any,
+    **settings: Any,
 ) -> Attributions:
     """Score the words of texts by how much a prediction rests on them, by several methods.
 
@@ -497,16 +494,13 @@ def attribute(
         layers: layers whose hidden states, attention and values are asked about; when left out the embeddings for
             gradients and the last block for attention and values.
         baseline: what words are replaced by, all ``mask`` or all ``pad``.
-        steps: steps of integrated gradients; when left out 20, and 100 for a text where these miss more than 1 % of
-            what the words add.
-        span: words in a row that occlusion masks together.
-        samples: random orders of Shapley values.
         unit: what is scored: words, or subwords.
         scores: scores of your own that are put to the same tests: lists, one a text, by name; or the name of a column
             of the corpus, a table, that holds them.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
-        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+        settings: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces`` of the model; and of the
+            methods ``steps``, ``span``, ``samples`` and ``seed``, as of :func:`bertology.causal.attribute`.
 
     Returns:
         The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.summary()``, ``.plot()``,
@@ -518,7 +512,8 @@ def attribute(
     from bertology.causal import PatchPair
     from bertology.causal import attribute as attribute_questions
 
-    encoder = _opened(model, loading)
+    of_methods = {name: settings.pop(name) for name in ("steps", "span", "samples", "seed") if name in settings}
+    encoder = _opened(model, settings)
     if (text is None) == (corpus is None):
         raise ClozeError("give a text, or a corpus of texts with labels")
     if corpus is None:
@@ -551,11 +546,9 @@ def attribute(
         methods=chosen,
         layers=None if layers is None else parse_layers(layers, encoder.n_layers),
         baseline=baseline,
-        steps=steps,
-        span=span,
-        samples=samples,
         unit=unit,
         scores=scores,
+        **of_methods,
     )
 
 

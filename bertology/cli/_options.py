@@ -188,18 +188,16 @@ def _parameters(path: str) -> dict[str, tuple[Any, Any, str]]:
         *_, found = (one for one in found.body if getattr(one, "name", "") == name)
     if isinstance(found, ast.ClassDef):
         fields: list[Any] = [both for both in pairwise(found.body) if isinstance(both[0], ast.AnnAssign)]
-        described = {
-            one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)
-        }
+        texts = {one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)}
         rows = [(one.target.id, one.annotation, one.value) for one, _ in fields]
     else:
-        every, (_, described) = found.args, _described(str(ast.get_docstring(found)))
+        every, (_, texts) = found.args, _described(str(ast.get_docstring(found)))
         required = [None] * (len(every.args) - len(every.defaults))
         defaults = zip(every.args + every.kwonlyargs, [*required, *every.defaults, *every.kw_defaults], strict=True)
         rows = [(one.arg, one.annotation, value) for one, value in defaults if one.annotation]
     parameters = {}
     for name, annotation, value in rows:
-        kind, text = ast.unparse(annotation).removesuffix(" | None"), described.get(name, "")
+        kind, text = ast.unparse(annotation).removesuffix(" | None"), texts.get(name, "")
         plain: Any = {"bool": bool, "int": int, "float": float, "Path": Path}.get(kind, str)
         default = inspect.Parameter.empty if value is None else getattr(value, "value", None)  # None for an empty tuple
         parameters[name] = eval(kind) if kind.startswith("Literal[") else plain, default, text[:1].upper() + text[1:]
@@ -293,13 +291,11 @@ def only_with_file(context: typer.Context, allowed: Collection[str], file: Path)
     Raises:
         BertologyError: another option was given.
     """
-    for parameter in context.command.params:
-        name = parameter.name or ""
+    for option in context.command.params:
+        name = option.name or ""
         source = context.get_parameter_source(name)
         if name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise BertologyError(
-                f"{parameter.opts[0]} does not go with {cut_path(file)}: change its settings with --set"
-            )
+            raise BertologyError(f"{option.opts[0]} does not go with {cut_path(file)}: change its settings with --set")
 
 
 def changed_settings(changes: Sequence[str] | None) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from bertology.errors import ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
     from bertology.cloze.asking import ClozeReading
-    from bertology.cloze.prompts import AnswerForm
     from bertology.corpora import Corpus, Sentences
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import PieceReader
@@ -106,7 +105,7 @@ def cloze(
             fitted.save(lens)
             typer.echo(f"tuned lens in {lens}", err=True)
         encoder = encoder.through(fitted)
-    reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
+    reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast(Any, scored))
     notes = _about_model(reading.model)
     if excluded := [f"{one.candidate}: {one.reason}" for one in reading.excluded]:
         n_words, more = len(excluded) + len(reading.words), " …" * (len(excluded) > _MOST_NAMED)
@@ -397,7 +396,8 @@ def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None
     settings="model dtype device revision trust_remote_code",
     of={
         "bertology._api:attribute": "candidates target second probe corpus columns task split sentences methods layers "
-        "baseline steps span samples unit scores language split_at_spaces"
+        "baseline unit scores language split_at_spaces",
+        "bertology.causal._attribution:attribute": "steps span samples",
     },
 )
 def attribute(text: str | None = None, *, format: Format = "table", out: Path | None = None, **settings: Any) -> None:

@@ -287,9 +287,8 @@ def _on_pocket(probe: "Probe") -> tuple[list[str], str, str]:
     chosen = [*controls, *(note.name for note in family.controls(probe))]
     lack, labels = "", tuple[str, ...]()
     try:
-        plan = make_plan(
-            ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=[name for name in chosen if name != RANDOM])
-        )
+        of_words = [name for name in chosen if name != RANDOM]
+        plan = make_plan(ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=of_words))
         configs = plan.configs_of(probe)
         without = replace(plan.pair, request=plan.pair.request.model_copy(update={"controls": Controls()}))
         always, asked = (family.cells(pair, probe, configs[0], "pretrained").controls for pair in (without, plan.pair))

@@ -141,9 +141,8 @@ class Corpus:
         what, sizes = "sentences" if by.startswith("text") else self.groups, Counter(keys)
         # One part of what is not tested in a fold is to choose by and one to fit on.
         if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
-            raise wrong(
-                self.name, f"{len(sizes)} {what}", f"more for {n_folds} folds; give more, or ask for fewer folds"
-            )
+            due = f"more for {n_folds} folds; give more, or ask for fewer folds"
+            raise wrong(self.name, f"{len(sizes)} {what}", due)
         filled, fold_of = [0] * n_folds, dict[str, int]()
         place = {key: number for number, key in enumerate(_in_hash_order(sizes))}
         for key in sorted(sizes, key=lambda key: (-sizes[key], place[key])):

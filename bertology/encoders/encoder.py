@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology._lazy import PROVIDED, pd
+from bertology._lazy import PROVIDED, pd, scipy
 from bertology._machine import is_out_of_memory, shortage
 from bertology._names import check_name, layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
@@ -121,8 +121,7 @@ class EncoderRun:
         """Probabilities of all entries of the vocabulary at each mask, with axes ``mask`` and ``entry``."""
         if self.logits is None:
             return None
-        above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
-        return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
+        return replace(self.logits, values=scipy.special.softmax(self.logits.values, axis=1))
 
 
 class Encoder:
@@ -552,9 +551,8 @@ class Encoder:
         body: Any = self.model.body
         before = body.config._attn_implementation
         if not (before in ("eager", "sdpa") or self.model.is_stock):
-            raise ModelError(
-                f"model {self.name} computes attention by {before!r}, which gives no maps: set eager or sdpa"
-            )
+            remedy = "which gives no maps: set eager or sdpa"
+            raise ModelError(f"model {self.name} computes attention by {before!r}, {remedy}")
         try:
             if not self._eager:
                 body.set_attn_implementation("eager")

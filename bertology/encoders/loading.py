@@ -89,9 +89,8 @@ def _special_tokens(
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
                 return whole[:start], whole[start + len(bare) :]
-    raise sources.broken(
-        source.folder, "its tokenizer maps every plain word to nothing", "save the model's own tokenizer"
-    )
+    remedy = "save the model's own tokenizer"
+    raise sources.broken(source.folder, "its tokenizer maps every plain word to nothing", remedy)
 
 
 def _length_limit(source: sources.ModelSource, tokenizer: Any, body: Any) -> int:

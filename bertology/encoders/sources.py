@@ -658,9 +658,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     path = Path(name).expanduser()
     if name in _EMBEDDED or path.is_dir():
         if revision is not None:
-            raise ModelError(
-                f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
-            )
+            asked = f"{quoted(revision)} was asked for"
+            raise ModelError(f"model {name} has no revisions ({asked}): only models of the hub do")
         # By name, so that no model but the embedded ones needs that package.
         if name in _EMBEDDED:
             return ModelSource(name, import_module("bertology.pocket").model_folder(name))

@@ -365,9 +365,8 @@ def load_bilingual(options: str = "") -> Corpus:
             raise CorpusError(f"{cut(name)}: {quoted(key)} is no number of pairs from 1 to {MOST_PAIRS}; {_AS_IN}")
     only, joined = fields.pop("only", None), fields.pop("joined", "1")
     if not (is_numeral(joined) and 1 <= int(joined) <= MOST_JOINED):
-        raise CorpusError(
-            f"{cut(name)}: joined={quoted(joined)} is no number of sentences from 1 to {MOST_JOINED}; {_AS_IN}"
-        )
+        due = f"is no number of sentences from 1 to {MOST_JOINED}; {_AS_IN}"
+        raise CorpusError(f"{cut(name)}: joined={quoted(joined)} {due}")
     try:
         second = Language.model_validate(fields)
     except ValidationError as error:

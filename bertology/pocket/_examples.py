@@ -335,10 +335,8 @@ class Examples:
         pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
         fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]
         length = 3 + max(len(first) + len(other) for first, other in fitting)
-        turned = chance.random(len(fitting)) < 0.5
-        return length, [
-            (*(reversed(pair) if turn else pair), IGNORED) for pair, turn in zip(fitting, turned, strict=True)
-        ]
+        turned = zip(fitting, chance.random(len(fitting)) < 0.5, strict=True)
+        return length, [(*(reversed(pair) if turn else pair), IGNORED) for pair, turn in turned]
 
     def _pair(self, chance: np.random.Generator, length: int) -> Segments:
         """Two segments that fill a row, and whether the second follows the first."""
@@ -451,9 +449,8 @@ class Examples:
         if settings.objective == "replaced_tokens":
             n_masked = n_changed = 1.0
         shown = np.where(disguise < n_masked, self._special["MASK"], random_pieces)
-        input_ids[rows, masked] = np.where(
-            (disguise >= n_changed) | (labels == IGNORED), input_ids[rows, masked], shown
-        )
+        stays = (disguise >= n_changed) | (labels == IGNORED)
+        input_ids[rows, masked] = np.where(stays, input_ids[rows, masked], shown)
         return masked, labels
 
     def _spans(

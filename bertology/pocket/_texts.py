@@ -382,11 +382,8 @@ def pretraining_documents(
 
 def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
     """The sentences of :func:`pretraining_documents` as trees."""
-    turns = (
-        (fact, n % len(fact.templates))
-        for fact in (facts() if stated is None else stated)
-        for n in range(fact.n_stated)
-    )
+    every = facts() if stated is None else stated
+    turns = ((fact, n % len(fact.templates)) for fact in every for n in range(fact.n_stated))
     shuffled = Dice(f"pocket schedule {seed}").shuffled(turns)
     schedule = by_key((place * n_documents // len(shuffled), due) for place, due in enumerate(shuffled))
     words = lexicon("all")

@@ -239,9 +239,8 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
         first, last = (int(match[1]), int(match[3] or 0)) if match else (-1, 0)
         if match and match[2] == "-" and covered < first == due < last:
             if "" in row or {*row[2:_FEATS], *row[_HEAD:_MISC]} != {"_"}:
-                raise block.error(
-                    place, "\t".join(row), "FORM, FEATS and MISC of a multiword token, _ in other columns"
-                )
+                what = "FORM, FEATS and MISC of a multiword token, _ in other columns"
+                raise block.error(place, "\t".join(row), what)
             misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
             multiword.append(MultiwordToken(first - 1, last - 1, row[1], misc, feats))
             covered, last_place = last, place
@@ -343,9 +342,8 @@ def _lines(sentence: Sentence) -> Iterator[str]:
         head = "_" if sentence.heads is None else str(sentence.heads[index])
         lemma, upos, xpos, feats, deprel, deps, _ = (values.get(name) or "_" for name in _LAYERS)
         cells = [str(index + 1), word, lemma, upos, xpos, feats, head, deprel, deps]
-        yield line_of(
-            cells, values.get("misc"), index, [f"{name}={values[name]}" for name in further if name in values]
-        )
+        more = [f"{name}={values[name]}" for name in further if name in values]
+        yield line_of(cells, values.get("misc"), index, more)
         yield from nodes.get(index + 1, ())
 
 
@@ -422,9 +420,8 @@ class PropBank(Format):
         while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
             columns.pop()  # files end lines in a tab where a sentence has no predicate
         if len(columns) != len(predicates):
-            raise block.error(
-                places[0], f"{len(columns)} columns of roles", f"one for each of {len(predicates)} rolesets"
-            )
+            due = f"one for each of {len(predicates)} rolesets"
+            raise block.error(places[0], f"{len(columns)} columns of roles", due)
         targets: list[Target] = []
         for predicate, column in zip(predicates, columns, strict=True):
             roles = [(index, role) for index, role in enumerate(column) if role not in (*none, "V")]

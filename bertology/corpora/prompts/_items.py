@@ -8,25 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import given_path
+from bertology.corpora import _tables
 from bertology.corpora._files import corpus_name, suffix_of, wrong
 from bertology.corpora._named import check_here
-from bertology.corpora._tables import (
-    IN_MEMORY,
-    Columns,
-    Form,
-    Row,
-    Stated,
-    Table,
-    Tables,
-    is_list,
-    is_of_table,
-    known_table,
-    names_of_columns,
-    no_columns,
-    read_table,
-    split_language,
-    table_of_data,
-)
+from bertology.corpora._tables import Columns, Form, Row, Stated, Table, Tables
 from bertology.corpora._words import MASKS
 from bertology.errors import CorpusError, quoted
 
@@ -79,19 +64,16 @@ def checked_template(template: str, where: str) -> str:
     return template
 
 
-def prompt_of(template: str, subject: str) -> str:
-    """The template with its subject, and a mask for its object."""
+def prompt_of(template: str, subject: str | None = None) -> str:
+    """The template with its subject, and a mask for its object; without a subject a mask for that, too.
+
+    The answer to such a blind text is read at its last mask. The text is empty where that would be the subject's.
+    """
+    if subject is None and template.index(OBJECT) < template.index(SUBJECT):
+        return ""
     # Cut before anything is put in: a subject may itself hold [Y].
     before, after = template.split(SUBJECT)
-    return subject.join(part.replace(OBJECT, MASK) for part in (before, after))
-
-
-def blind_prompt_of(template: str) -> str:
-    """The template with a mask for its subject, too; empty where the object comes first.
-
-    The answer to a blind text is read at its last mask, which would then be that of the subject.
-    """
-    return prompt_of(template, MASK) if template.index(SUBJECT) < template.index(OBJECT) else ""
+    return (MASK if subject is None else subject).join(part.replace(OBJECT, MASK) for part in (before, after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +197,19 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         NameNotFoundError: there is no such column.
     """
     form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
-    if columns is not None and (not is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
-        raise no_columns(columns, source)
-    columns, _ = split_language(columns)
-    table = known_table(str(source)) if is_name else table_of_data(source)
+    if columns is not None and (not _tables.is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
+        raise _tables.no_columns(columns, source)
+    columns, _ = _tables.split_language(columns)
+    table = _tables.known_table(str(source)) if is_name else _tables.table_of_data(source)
     if table is not None:
         numbered = [f"{key}={number}" for number, key in enumerate(form.needs, 1)]
         if columns is None and list(table.columns) == [part.partition("=")[2] for part in numbered]:
             columns = numbered
         if (chosen := table.chosen(form, columns)) is None:
-            raise form.unknown(IN_MEMORY, table.columns)
+            raise form.unknown(_tables.IN_MEMORY, table.columns)
         return items_in(table, chosen, form)
     if not is_name:
-        raise wrong(IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
+        raise wrong(_tables.IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
     if str(source) in _NO_TABLE:
         return None
     check_here(source)
@@ -236,11 +218,11 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         names: Collection[str] = ()
         if path.is_file() and suffix_of(path) in ITEM_SUFFIXES:
             with contextlib.suppress(CorpusError):
-                names = names_of_columns(path)
+                names = _tables.names_of_columns(path)
         if form.recognised(names) is None:
             return None
     files = [path] if path.is_file() else files_of(path, what="tables of items")
-    tables = (read_table(file, form.has_names(columns)) for file in files)
+    tables = (_tables.read_table(file, form.has_names(columns)) for file in files)
     return (item for one in tables for item in items_in(one, one.chosen(form, columns) or {}, form))
 
 
@@ -252,7 +234,7 @@ def names_items(columns: Stated) -> bool:
 
 def source_name(source: Any) -> str:
     """Name of a source of items in messages."""
-    return str(source) if isinstance(source, str | Path) else IN_MEMORY
+    return str(source) if isinstance(source, str | Path) else _tables.IN_MEMORY
 
 
 def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
@@ -267,7 +249,7 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
         cells, bad = dict[str, str](), list[str]()
         for key, column in ((key, column) for key, names in columns.items() for column in names):
             value, may_be_number = row.values[column], key not in texts
-            if key == "bad" and not is_pair and (is_list(value) or re.fullmatch(r"\[.*\]", str(value))):
+            if key == "bad" and not is_pair and (_tables.is_list(value) or re.fullmatch(r"\[.*\]", str(value))):
                 bad += [row.text(column, numbers=True, found=one) for one in row.list(column)]
             else:
                 cells[key] = row.text(column, numbers=may_be_number)
