@@ -57,7 +57,7 @@ def test_commands_stand_in_panels(bertology: Command, arguments: list[str]) -> N
     found = bertology(*arguments).out
     places = [found.index(f"\n{panel}:\n") for panel in _PANELS]
     assert places == sorted(places)
-    assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names)
+    assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names.split())
 
 
 ALIKE = {"--layer": "--layers", "--task": "--tasks"}
