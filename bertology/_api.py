@@ -13,17 +13,7 @@ from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.corpora import (
-    Corpus,
-    Sentence,
-    Sentences,
-    Text,
-    as_sentence,
-    kept_name,
-    kept_table,
-    list_column,
-    load_corpus,
-)
+from bertology.corpora import Corpus, Sentence, Text, as_sentence, kept_name, kept_table, list_column, load_corpus
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
 from bertology.families.models import compare_models
@@ -251,7 +241,7 @@ def neighbours(
     chosen = parse_layers(layers, shape.n_layers)
     how = {key: getattr(request, key) for key in ("dtype", "device", "trust_remote_code", "max_pieces")}
     encoder = load_encoder(source, **how)
-    own = read_words(encoder, Sentences([sentence]), layers=chosen, pooling=request.pooling).numpy()
+    own = read_words(encoder, sentence, layers=chosen, pooling=request.pooling).numpy()
     pair = ModelCorpus(request, source, shape, loaded, Splits(), chosen, {weights: model_fingerprint(source)})
     read, shared = {}, {}
     for name, sentences in splits.items():
@@ -472,14 +462,11 @@ def attribute(
     methods: str | Sequence[str] | None = None,
     layers: str | Sequence[int] | None = None,
     baseline: Literal["mask", "pad"] = "mask",
-    steps: int | None = None,
-    span: int = 3,
-    samples: int = 25,
     unit: Literal["word", "subword"] = "word",
     scores: str | Mapping[str, Sequence[Sequence[float]]] | None = None,
     language: str | None = None,
     split_at_spaces: bool = False,
-    **loading: Any,
+    **settings: Any,
 ) -> Attributions:
     """Score the words of texts by how much a prediction rests on them, by several methods.
 
@@ -510,16 +497,13 @@ def attribute(
         layers: layers whose hidden states, attention and values are asked about; when left out the embeddings for
             gradients and the last block for attention and values.
         baseline: what words are replaced by, all ``mask`` or all ``pad``.
-        steps: steps of integrated gradients; when left out 20, and 100 for a text where these miss more than 1 % of
-            what the words add.
-        span: words in a row that occlusion masks together.
-        samples: random orders of Shapley values.
         unit: what is scored: words, or subwords.
         scores: scores of your own that are put to the same tests: lists, one a text, by name; or the name of a column
             of the corpus, a table, that holds them.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
-        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+        settings: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces`` of the model; and of the
+            methods ``steps``, ``span``, ``samples`` and ``seed``, as of :func:`bertology.causal.attribute`.
 
     Returns:
         The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.summary()``, ``.plot()``,
@@ -531,7 +515,8 @@ def attribute(
     from bertology.causal import PatchPair
     from bertology.causal import attribute as attribute_questions
 
-    encoder = _opened(model, loading)
+    of_methods = {name: settings.pop(name) for name in ("steps", "span", "samples", "seed") if name in settings}
+    encoder = _opened(model, settings)
     if (text is None) == (corpus is None):
         raise ClozeError("give a text, or a corpus of texts with labels")
     if corpus is None:
@@ -547,8 +532,8 @@ def attribute(
         loaded = load_corpus(corpus, columns=columns)
         parts, is_whole = list(loaded.splits.values()), len(loaded.splits) == 1 or "splits" in loaded.notes
         # A corpus without splits of its own is explained as a whole.
-        read = Sentences(one for part in parts for one in part) if is_whole else loaded[split]
-        read, chosen_task = read[:sentences], task or task_of(encoder)
+        read = (loaded.as_one(split) if is_whole else loaded)[split][:sentences]
+        chosen_task = task or task_of(encoder)
         questions = questions_of(chosen_task, read, None if target is None else _target(encoder, None, target, probe))
         if isinstance(scores, str):
             if "splits" in loaded.notes or len(parts) > 1 or len(questions) != len(read):
@@ -564,19 +549,14 @@ def attribute(
         methods=chosen,
         layers=None if layers is None else parse_layers(layers, encoder.n_layers),
         baseline=baseline,
-        steps=steps,
-        span=span,
-        samples=samples,
         unit=unit,
         scores=scores,
+        **of_methods,
     )
 
 
 def _target(
-    encoder: Encoder,
-    candidates: str | Sequence[str] | None,
-    target: str | Target | None,
-    probe: str | FittedProbe | None,
+    encoder: Encoder, candidates: Sequence[str] | None, target: str | Target | None, probe: str | FittedProbe | None
 ) -> Target:
     """The target that is named in one of several ways, or that of the model's own head."""
     from bertology.causal import Target

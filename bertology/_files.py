@@ -106,6 +106,7 @@ def end_with_parent(parent: int) -> None:
 
 
 Value = TypeVar("Value")
+_Kind = type[BertologyError]  # of the error that is raised
 
 _NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
 
@@ -142,7 +143,7 @@ def parsed_json(text: str) -> Any:
         raise NotJson(str(error)) from None
 
 
-def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:
+def given_path(name: str | Path, *, error: _Kind = BertologyError) -> Path:
     """A path given by the user, with ``~`` expanded; it need not exist, but has to be possible."""
     try:
         path = Path(name).expanduser()
@@ -163,9 +164,7 @@ def exists(name: str | Path) -> bool:
 
 
 @contextlib.contextmanager
-def opened(
-    path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path"
-) -> Iterator[BinaryIO]:
+def opened(path: Path, *, error: _Kind = BertologyError, missing: str = "check the path") -> Iterator[BinaryIO]:
     """A regular file given by the user, opened for reading bytes.
 
     Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
@@ -190,7 +189,7 @@ def opened(
         raise error(f"{quoted(str(path))} cannot be the path of a file") from None
 
 
-def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path") -> str:
+def read_text(path: Path, *, error: _Kind = BertologyError, missing: str = "check the path") -> str:
     """The text of a UTF-8 file without its byte order mark; errors as of :func:`opened`, and where it is not UTF-8."""
     with opened(path, error=error, missing=missing) as file:
         content = file.read()

@@ -57,9 +57,8 @@ def give_back_freed_memory() -> None:
 
     Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
-    with contextlib.suppress(
-        OSError, TypeError, AttributeError
-    ):  # no C library of that name, or another one than glibc
+    # There may be no C library of that name, or another one than glibc.
+    with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -86,7 +85,10 @@ def shortage(
     doing: str, error: BaseException, *, remedy: str = REMEDY, known: tuple[str, int | None] | None = None
 ) -> str:
     """The message for an out-of-memory error; ``known`` is what was needed, and how many bytes were free before."""
-    needed, free = known or (_asked_for(error), _free_memory())
+    found = _AMOUNTS.search(str(error))
+    amount = next(filter(None, found.groups())) if found else ""
+    asked = amount and f"{size_in_words(int(amount)) if amount.isdigit() else amount} asked for at once"
+    needed, free = known or (asked, _free_memory())
     amounts = filter(None, [needed, "" if free is None else f"{size_in_words(free)} free"])
     return f"{doing}: not enough memory ({', '.join(amounts) or 'none left'}); {remedy}"
 
@@ -108,14 +110,6 @@ def size_in_words(n_bytes: float) -> str:
     unit, name = next((unit, name) for unit, name in units if n_bytes >= unit or unit == 1)
     amount = n_bytes / unit
     return f"{amount:.0f} {name}" if amount >= 99.5 else f"{amount:.3g} {name}"
-
-
-def _asked_for(error: BaseException) -> str:
-    match = _AMOUNTS.search(str(error))
-    if match is None:
-        return ""
-    amount = next(filter(None, match.groups()))
-    return f"{size_in_words(int(amount)) if amount.isdigit() else amount} asked for at once"
 
 
 def _free_memory() -> int | None:

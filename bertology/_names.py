@@ -190,11 +190,9 @@ class Registry(Generic[Component]):
 
     def newest(self, name: str) -> Registered[Component] | None:
         """The component called ``name``, of several versions the newest; None where there is none."""
-        plain, newest = name.strip().lower().replace("-", "_"), None
-        for full_name, one in self.registered().items():
-            if plain in (full_name, one.stem) and (newest is None or one.version > newest.version):
-                newest = one
-        return newest
+        plain = name.strip().lower().replace("-", "_")
+        named = (one for full_name, one in self.registered().items() if plain in (full_name, one.stem))
+        return max(named, key=attrgetter("version"), default=None)
 
     def get(self, name: str) -> Component:
         """Import the newest component called ``name``; the error where there is none names the nearest ones."""

@@ -74,11 +74,6 @@ def asset(name: str) -> str:
     return files("bertology").joinpath(name).read_text(encoding="utf-8")
 
 
-def embedded_json(value: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or starts another."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
-
-
 def full_page(
     body: str,
     *,
@@ -111,6 +106,8 @@ def full_page(
     theme, script = asset(_THEME), "\n".join(asset(name) for name in scripts)
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, theme, script))
     of_style, of_theme, of_script = (f"'sha256-{hash_of}'" for hash_of in hashes)
+    # Nothing in it ends the script element that it stands in, or starts another.
+    embedded = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
     everywhere = {
         "policy": f"default-src 'none'; style-src {of_style}; script-src {of_theme} {of_script}; base-uri 'none'; "
         "img-src data:",
@@ -118,7 +115,7 @@ def full_page(
         "version": escape(__version__),
         "style": style,
         "theme": theme,
-        "data": embedded_json(data),
+        "data": embedded,
         "script": script,
     }
     template = asset(_HEAD) + asset(body)

@@ -49,16 +49,12 @@ _WANTED = {
     "string_pattern_mismatch": "letters, digits, '-', '_' and '.', as a folder is called so",
 }
 """Descriptions of expected values, by pydantic's type of the error, where its own are not plain."""
-_IN_WORDS = {
-    "less than or equal to": "at most",
-    "greater than or equal to": "at least",
-    "greater than": "over",
-    "'": "",
-}
+_WORDS = {"less than or equal to": "at most", "greater than or equal to": "at least", "greater than": "over", "'": ""}
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _MOST_WHOLE = 2.0**63
 _COMMAND = "command"
+_OF_VALIDATOR = "Value error, "  # before the messages of validators of our own
 _PLAIN = "tag:yaml.org,2002:"
 _SCALARS = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -298,9 +294,8 @@ def _put(into: Any, steps: Sequence[str | int], value: Any, place: Place) -> Any
     mapping = {"name": into} if isinstance(into, str) else {} if into is None else into
     if not isinstance(mapping, dict):
         raise BertologyError(f"{place}: {quoted(step)} is a key, but there is {_called(into)} in its place")
-    return merged(
-        Placed({step: _put(mapping.get(step), rest, value, place)}, place, {step: place}), mapping, deep=False
-    )
+    put = Placed({step: _put(mapping.get(step), rest, value, place)}, place, {step: place})
+    return merged(put, mapping, deep=False)
 
 
 def merged(upper: Mapping[str, Any], lower: Mapping[str, Any], *, deep: bool = True) -> Placed:
@@ -342,10 +337,10 @@ def problem_of(
     wanted = dict.fromkeys(_wanted(one) for one in same)
     own = [text for text in wanted if not text[:1].isupper()]
     if not own:  # a message that is a sentence
-        text = next(iter(wanted)).removeprefix("Value error, ")
-        return path, text if text != next(
-            iter(wanted)
-        ) else f"{text[0].lower()}{text[1:]} (it is {_called(same[0]['input'])})"
+        text, *_ = wanted
+        if not text.startswith(_OF_VALIDATOR):
+            text = f"{text[0].lower()}{text[1:]} (it is {_called(same[0]['input'])})"
+        return path, text.removeprefix(_OF_VALIDATOR)
     return path, f"should be {' or '.join(own)}, not {_called(same[0]['input'])}"
 
 
@@ -354,7 +349,7 @@ def _wanted(problem: ErrorDetails) -> str:
     text = str(problem["msg"])
     if text.startswith("Input should be "):
         text = text.removeprefix("Input should be ")
-        for words, plain_words in _IN_WORDS.items():
+        for words, plain_words in _WORDS.items():
             text = text.replace(words, plain_words)
     return _WANTED.get(problem["type"], text)
 

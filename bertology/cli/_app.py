@@ -12,13 +12,11 @@ from bertology.cli._options import COMMANDS, closing
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 _PANELS = {
-    "Ask": ("probe", "compare", "primer", "run"),
-    "Look at one text": (
-        *("cloze", "attention", "tree", "patch", "circuit", "attribute", "align", "neighbours", "tokenize"),
-    ),
-    "Change a model": ("finetune", "compress", "pretrain", "landscape"),
-    "Keep": ("plan", "merge", "verify", "rerun", "report", "paper", "explain", "cache"),
-    "Look up": ("tasks", "readouts", "models", "corpora", "schema", "doctor"),
+    "Ask": "probe compare primer run",
+    "Look at one text": "cloze attention tree patch circuit attribute align neighbours tokenize",
+    "Change a model": "finetune compress pretrain landscape",
+    "Keep": "plan merge verify rerun report paper explain cache",
+    "Look up": "tasks readouts models corpora schema doctor",
 }
 """The commands of each panel of the help."""
 _CACHE = "List, verify and prune stored activations and copies of models that were in memory."
@@ -28,15 +26,13 @@ class _Commands(TyperGroup):
     """The commands by name; the options of each are made when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for names in _PANELS.values() for name in names]
+        return " ".join(_PANELS.values()).split()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.list_commands(ctx):
             return None
-        examples = "bertology cache list", "bertology cache prune --older-than-days 30 --dry-run"
-        one = typer.Typer(
-            rich_markup_mode=None, add_completion=False, help=_CACHE, epilog=closing("how-to/cache", *examples)
-        )
+        epilog = closing("how-to/cache", "bertology cache list", "bertology cache prune --older-than-days 30 --dry-run")
+        one = typer.Typer(rich_markup_mode=None, add_completion=False, help=_CACHE, epilog=epilog)
         for name in [cmd_name] if cmd_name in COMMANDS else [f"cache {name}" for name in ("list", "verify", "prune")]:
             COMMANDS[name].add(one, name.rpartition(" ")[2])
         return typer.main.get_command(one)
@@ -54,7 +50,9 @@ class _Commands(TyperGroup):
         """Write the commands of each panel with their summaries."""
         for panel, names in _PANELS.items():
             with formatter.section(panel):
-                formatter.write_dl([(name, COMMANDS[name].summary if name in COMMANDS else _CACHE) for name in names])
+                formatter.write_dl(
+                    [(name, COMMANDS[name].summary if name in COMMANDS else _CACHE) for name in names.split()]
+                )
 
 
 app = typer.Typer(

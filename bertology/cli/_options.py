@@ -192,18 +192,16 @@ def _parameters(path: str) -> dict[str, tuple[Any, Any, str]]:
         *_, found = (one for one in found.body if getattr(one, "name", "") == name)
     if isinstance(found, ast.ClassDef):
         fields: list[Any] = [both for both in pairwise(found.body) if isinstance(both[0], ast.AnnAssign)]
-        described = {
-            one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)
-        }
+        texts = {one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)}
         rows = [(one.target.id, one.annotation, one.value) for one, _ in fields]
     else:
-        every, (_, described) = found.args, _described(str(ast.get_docstring(found)))
+        every, (_, texts) = found.args, _described(str(ast.get_docstring(found)))
         required = [None] * (len(every.args) - len(every.defaults))
         defaults = zip(every.args + every.kwonlyargs, [*required, *every.defaults, *every.kw_defaults], strict=True)
         rows = [(one.arg, one.annotation, value) for one, value in defaults if one.annotation]
     parameters = {}
     for name, annotation, value in rows:
-        kind, text = ast.unparse(annotation).removesuffix(" | None"), described.get(name, "")
+        kind, text = ast.unparse(annotation).removesuffix(" | None"), texts.get(name, "")
         plain: Any = {"bool": bool, "int": int, "float": float, "Path": Path}.get(kind, str)
         default = inspect.Parameter.empty if value is None else getattr(value, "value", None)  # None for an empty tuple
         parameters[name] = eval(kind) if kind.startswith("Literal[") else plain, default, text[:1].upper() + text[1:]
@@ -219,7 +217,7 @@ def command(
     *examples: str,
     name: str = "",
     settings: str = "",
-    of: Mapping[str, str] | None = None,
+    of: dict[str, str] | None = None,
     **changed: Any,
 ) -> Callable[[Function], Function]:
     """Register a function as a command of its name, or of another; otherwise as :class:`Command`."""
@@ -264,24 +262,19 @@ def print_found(
 ) -> None:
     """Print a result as lines for people, its rows as CSV, or as JSON: what it is about and its rows, or these alone.
 
-    Notes follow the lines; where a program reads what is printed they go to standard error.
+    In JSON a table is a list of its rows, where a number that is not finite is null. Notes follow the lines; where a
+    program reads what is printed they go to standard error.
     """
     if format == "csv":
         typer.echo(frame().to_csv(index=False, lineterminator="\n"), nl=False)
     elif format == "json":
-        rows = records(frame())
-        typer.echo(json.dumps(rows if about is None else {**about, "rows": rows}, ensure_ascii=False, indent=1))
+        found = frame() if about is None else {**about, "rows": frame()}
+        plain: Callable[[pd.DataFrame], Any] = lambda table: json.loads(table.to_json(orient="records"))  # noqa: E731
+        typer.echo(json.dumps(found, default=plain, ensure_ascii=False, indent=1))
     else:
-        lines = [*lines, *notes]
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join([*lines, *notes]))
     for note in notes if format in ("csv", "json") else ():
         typer.echo(note, err=True)
-
-
-def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """The rows of a table as values of JSON; a number that is not finite is None."""
-    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
-    return rows
 
 
 def save_found(found: "PageAndFigure", out: Path | None, *, what: str) -> None:
@@ -302,13 +295,11 @@ def only_with_file(context: typer.Context, allowed: Collection[str], file: Path)
     Raises:
         BertologyError: another option was given.
     """
-    for parameter in context.command.params:
-        name = parameter.name or ""
+    for option in context.command.params:
+        name = option.name or ""
         source = context.get_parameter_source(name)
         if name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise BertologyError(
-                f"{parameter.opts[0]} does not go with {cut_path(file)}: change its settings with --set"
-            )
+            raise BertologyError(f"{option.opts[0]} does not go with {cut_path(file)}: change its settings with --set")
 
 
 def changed_settings(changes: Sequence[str] | None) -> dict[str, Any]:

@@ -16,23 +16,13 @@ from bertology._files import read_text, write_derived
 from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
 from bertology._page import full_page, is_page, write_page
-from bertology.cli._options import (
-    Format,
-    bars,
-    command,
-    print_found,
-    records,
-    save_found,
-    shows_progress,
-    terminal_width,
-)
-from bertology.encoders.sources import known_models
+from bertology.cli._options import Format, bars, command, print_found, save_found, shows_progress, terminal_width
+from bertology.encoders.sources import KNOWN_MODELS
 from bertology.errors import ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
     from bertology.cloze.asking import ClozeReading
-    from bertology.cloze.prompts import AnswerForm
-    from bertology.corpora import Corpus, Sentence, Sentences
+    from bertology.corpora import Corpus, Sentences
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import PieceReader
     from bertology.encoders.tokenization import TokenTrace
@@ -80,7 +70,6 @@ def cloze(
         lens: Read layers through the tuned lens of this .safetensors file; fitted and written if missing.
         lens_corpus: Corpus whose train split a missing lens is fitted to.
     """
-    from bertology.activations.progress import BarProgress, can_show, silent
     from bertology.cloze import Prompt, read_cloze
     from bertology.cloze.lens import fit_lens, load_lens
     from bertology.cloze.prompts import check_form
@@ -111,12 +100,12 @@ def cloze(
         if lens.exists():
             fitted = load_lens(lens, encoder)
         else:
-            progress = BarProgress("tuned lens") if can_show() else silent
-            fitted = fit_lens(encoder, bertology.load_corpus(lens_corpus)["train"], progress=progress)
+            train, progress = bertology.load_corpus(lens_corpus)["train"], bars(quiet=False)("tuned lens")
+            fitted = fit_lens(encoder, train, progress=progress)
             fitted.save(lens)
             typer.echo(f"tuned lens in {lens}", err=True)
         encoder = encoder.through(fitted)
-    reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
+    reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast(Any, scored))
     notes = _about_model(reading.model)
     if excluded := [f"{one.candidate}: {one.reason}" for one in reading.excluded]:
         n_words, more = len(excluded) + len(reading.words), " …" * (len(excluded) > _MOST_NAMED)
@@ -184,7 +173,7 @@ def _bar(share: float, width: int) -> str:
 
 def _about_model(model: str) -> list[str]:
     """A note on a model that is embedded, which is a toy; nothing on other models."""
-    about = known_models().get(model, "")
+    about = KNOWN_MODELS.get(model, "")
     return [f"{model}: {about}; choose another with --model"] if "embedded" in about else []
 
 
@@ -226,6 +215,7 @@ def attention(
     from bertology.attention import view
     from bertology.causal import Target
     from bertology.families.request import parse_layers
+    from bertology.parsing import sentence_of_corpus
 
     path = out or Path("attention.html" if head is None else "attention.svg")
     if is_page(path) != (head is None):
@@ -234,7 +224,11 @@ def attention(
         raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
     columns = settings.pop("columns")
     loading = {name: settings.pop(name) for name in ("device", "revision", "trust_remote_code")}
-    parsed = [_of_treebank(gold, sentence, columns)] if gold is not None or sentence is not None else []
+    if (gold is None) != (sentence is None):
+        raise typer.BadParameter("--gold names a treebank and --sentence the id of its sentence: give both or neither")
+    parsed = [] if gold is None else [sentence_of_corpus(str(sentence), gold, columns=columns)]
+    if parsed and parsed[0].heads is None:
+        raise CorpusError(f"{gold}: sentence {quoted(sentence)} has no dependencies: give it as text, without --gold")
     if bool(texts) == bool(parsed):
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     names = model or ["pocket"]
@@ -255,17 +249,6 @@ def attention(
     typer.echo(f"{path}: {shown} of {' and '.join(names)}")
     if open_page:
         typer.launch(path.resolve().as_uri())
-
-
-def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sentence:
-    from bertology.parsing import sentence_of_corpus
-
-    if gold is None or name is None:
-        raise typer.BadParameter("--gold names a treebank and --sentence the id of its sentence: give both or neither")
-    sentence = sentence_of_corpus(name, gold, columns=columns)
-    if sentence.heads is None:
-        raise CorpusError(f"{gold}: sentence {quoted(name)} has no dependencies: give it as text, without --gold")
-    return sentence
 
 
 @command(
@@ -399,9 +382,6 @@ def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None
         with_: A text with the same number of words, some of which differ.
         out: Figure of the strongest edges to write: .svg, .pdf or .png.
     """
-    import bertology
-    from bertology._page import is_page
-
     if is_page(out):
         raise typer.BadParameter(f"{out}: a circuit is drawn as a figure, .svg, .pdf or .png", param_hint="--out")
     found: Any = bertology.circuit(text, with_, **settings)
@@ -416,16 +396,11 @@ def circuit(text: str, *, with_: str, format: Format = "table", out: Path | None
     settings="model dtype device revision trust_remote_code",
     of={
         "bertology._api:attribute": "candidates target second probe corpus columns task split sentences methods layers "
-        "baseline steps span samples unit scores language split_at_spaces"
+        "baseline unit scores language split_at_spaces",
+        "bertology.causal._attribution:attribute": "steps span samples",
     },
 )
-def attribute(
-    text: str | None = None,
-    *,
-    format: Format = "table",
-    out: Path | None = None,
-    **settings: Any,
-) -> None:
+def attribute(text: str | None = None, *, format: Format = "table", out: Path | None = None, **settings: Any) -> None:
     """Show on which words of a text a prediction rests, by several methods, and how faithful each of them is.
 
     The prediction is a choice between two words at a mask, or what the model predicts by its own head: the label of a
@@ -503,8 +478,7 @@ def neighbours(
     about = {name: getattr(found, name) for name in ("word", "tag", "sense", "model", "corpus")}
     about |= {"text": found.sentence.text, "span": list(found.sentence.spans[found.place])}
     about |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
-    if format == "json":
-        about["shares"] = records(found.shares)
+    about["shares"] = found.shares
     print_found(format, _neighbours_lines(found), lambda: found.frame, about)
 
 

@@ -24,7 +24,7 @@ from bertology._lazy import torch
 from bertology._machine import bfloat16_is_fast, choose_device, size_in_words
 from bertology._names import Registered
 from bertology.cli._options import command
-from bertology.encoders.sources import known_models
+from bertology.encoders.sources import KNOWN_MODELS
 from bertology.errors import BertologyError, NameNotFoundError
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def readouts() -> None:
     from bertology.readouts import registered_readouts
 
     found = _components(registered_readouts())
-    _show(
-        (label, text if kind is None else f"{kind.about} (reads {kind.reads}; {text})") for label, kind, text in found
-    )
+    _show((name, text if kind is None else f"{kind.about} (reads {kind.reads}; {text})") for name, kind, text in found)
 
 
 def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any, str]]:
@@ -129,7 +127,7 @@ def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any
 @command("how-to/own-model", "bertology models", "bertology probe --model bilingual")
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
-    _show(known_models().items())
+    _show(KNOWN_MODELS.items())
 
 
 @command("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt")
@@ -228,9 +226,8 @@ def _checked(what: str) -> str:
         from huggingface_hub.constants import HF_HUB_CACHE
 
         offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-        return (
-            f"{'offline by HF_HUB_OFFLINE' if offline else 'used for a model not in its cache'}, cache {HF_HUB_CACHE}"
-        )
+        use = "offline by HF_HUB_OFFLINE" if offline else "used for a model not in its cache"
+        return f"{use}, cache {HF_HUB_CACHE}"
     from spacy.util import get_installed_models
 
     return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"
@@ -290,9 +287,8 @@ def _on_pocket(probe: "Probe") -> tuple[list[str], str, str]:
     chosen = [*controls, *(note.name for note in family.controls(probe))]
     lack, labels = "", tuple[str, ...]()
     try:
-        plan = make_plan(
-            ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=[name for name in chosen if name != RANDOM])
-        )
+        of_words = [name for name in chosen if name != RANDOM]
+        plan = make_plan(ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=of_words))
         configs = plan.configs_of(probe)
         without = replace(plan.pair, request=plan.pair.request.model_copy(update={"controls": Controls()}))
         always, asked = (family.cells(pair, probe, configs[0], "pretrained").controls for pair in (without, plan.pair))

@@ -19,7 +19,7 @@ from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
 SPLITS = ("train", "dev", "test")
-_FEWEST_SENTENCES, _FEWEST_KEYS = 10, 3
+_FEWEST_TEXTS, _FEWEST_KEYS = 10, 3
 _CROSS_VALIDATION = "cross-validation"
 
 SENSE, TEXTS = "sense", "texts"
@@ -94,10 +94,7 @@ class Corpus:
         sentences: list[Sentence] = list(*self.splits.values())
         keys, by = _keys_of(sentences, by=by)
         sizes = Counter(keys)
-        for n, least, what in (
-            (len(keys), _FEWEST_SENTENCES, "sentences"),
-            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
-        ):
+        for n, least, what in ((len(keys), _FEWEST_TEXTS, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}")):
             if n < least:
                 due = f"{least} or more, of which train, dev and test are made, or splits of your own"
                 raise wrong(self.name, f"{n} {what}", due)
@@ -144,9 +141,8 @@ class Corpus:
         what, sizes = "sentences" if by.startswith("text") else self.groups, Counter(keys)
         # One part of what is not tested in a fold is to choose by and one to fit on.
         if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
-            raise wrong(
-                self.name, f"{len(sizes)} {what}", f"more for {n_folds} folds; give more, or ask for fewer folds"
-            )
+            due = f"more for {n_folds} folds; give more, or ask for fewer folds"
+            raise wrong(self.name, f"{len(sizes)} {what}", due)
         filled, fold_of = [0] * n_folds, dict[str, int]()
         place = {key: number for number, key in enumerate(_in_hash_order(sizes))}
         for key in sorted(sizes, key=lambda key: (-sizes[key], place[key])):
@@ -311,9 +307,7 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
                 derived=(other.derived - sentence.targets.keys()) | sentence.derived,
             )
 
-    splits = {
-        split: Sentences(one for each in some for one in joined(each)) for split, some in annotation.splits.items()
-    }
+    splits = {split: Sentences(one for each in of for one in joined(each)) for split, of in annotation.splits.items()}
     if not any(map(len, splits.values())):
         due = "sentences of the first in the second with the same sent_id and words: the treebank that it was made on"
         raise wrong(f"{annotation.name}+{words.name}", "none", due)

@@ -187,10 +187,7 @@ _HELD_OUT = 10
 
 
 def parallel_corpus(
-    corpora: Mapping[str, Corpus],
-    *,
-    links: Mapping[tuple[str, str], Mapping[str, Links]] | None = None,
-    name: str | None = None,
+    corpora: Mapping[str, Corpus], *, links: Mapping[tuple[str, str], Mapping[str, Links]] | None = None
 ) -> Corpus:
     """Sentences of several languages that translate each other, joined by their ids (``parallel:en=PATH,de=PATH``).
 
@@ -203,13 +200,12 @@ def parallel_corpus(
         corpora: a corpus for each language.
         links: gold word alignments by pair of languages, then by id. One with a link of words that are not there is
             left out and counted.
-        name: its name; ``parallel:en,de`` when left out.
 
     Raises:
         CorpusError: fewer than two languages, no sentence that all have, or more than a tenth of the alignments with
             links of words that are not there.
     """
-    oddities, name = Oddities(), name or PARALLEL + ",".join(corpora)
+    oddities, name = Oddities(), PARALLEL + ",".join(corpora)
     splits: dict[str, list[list[Sentence]]] = {}
     n_out_of_range = n_links = 0
     for split in next(iter(corpora.values())).splits:
@@ -251,7 +247,7 @@ def _by_id(sentences: Sentences, language: str, oddities: Oddities) -> dict[str,
     return found
 
 
-def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = None) -> Corpus:
+def multilingual_corpus(corpora: Mapping[str, Corpus]) -> Corpus:
     """Sentences of several languages, none of which is the translation of another (``multilingual:en=…,fr=…``).
 
     In each split languages alternate; a split that some language lacks is of the others. Where a language has train
@@ -259,7 +255,6 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
 
     Args:
         corpora: a corpus for each language.
-        name: its name; ``multilingual:en,fr`` when left out.
 
     Raises:
         CorpusError: fewer than two languages.
@@ -270,7 +265,7 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
         for row in zip_longest(*of_split.values()):
             some = {language: one for language, one in zip(of_split, row, strict=True) if one is not None}
             splits.setdefault(split, []).append(translations(some))
-    return _corpus(corpora, splits, Oddities(), name or MULTILINGUAL + ",".join(corpora))
+    return _corpus(corpora, splits, Oddities(), MULTILINGUAL + ",".join(corpora))
 
 
 def _corpus(

@@ -158,9 +158,8 @@ def part_of(sentence: Sentence, first: int, last: int) -> Sentence:
 def as_one(sentences: Sequence[Sentence]) -> Sentence:
     """Several sentences as one, spaces between them, with the annotation of their words and spans, without trees."""
     names = dict.fromkeys(chain.from_iterable(sentence.layers for sentence in sentences))
-    nothing = (None,)
     layers = {
-        name: tuple(chain.from_iterable(one.layers.get(name, nothing * len(one)) for one in sentences))
+        name: tuple(chain.from_iterable(one.layers.get(name, (None,) * len(one)) for one in sentences))
         for name in names
     }
     spans: list[tuple[int, int]] = []

@@ -17,19 +17,9 @@ from typing import Any
 
 from bertology._files import NotJson, digest, opened, parsed_json, taken
 from bertology._names import by_key, check_name, name_not_found
+from bertology.corpora import _files
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
-from bertology.corpora._files import (
-    Oddities,
-    corpus_name,
-    first_line,
-    numbered_lines,
-    split_files,
-    split_named,
-    split_of,
-    suffix_of,
-    text_lines,
-    wrong,
-)
+from bertology.corpora._files import Oddities, numbered_lines, text_lines, wrong
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target, as_one
 from bertology.corpora._words import sentence_of_text, spacing_in, with_iob2, words_within
 from bertology.corpora.formats.spacy_docs import sentences_of_docs
@@ -370,7 +360,7 @@ def _sentences_of_tables(
                 span2 = sentence.targets[TEXTS][1 + _right(row, column, label, given, first_number[column])].span1
             targets[column] = (Target(span1, label, span2),)
         group = plain(row.values[column]) if (column := one("group")) else None
-        stated = split_named(row.text(column, numbers=True)) if (column := one("split")) else split
+        stated = _files.split_named(row.text(column, numbers=True)) if (column := one("split")) else split
         layers = {column: values for column, values in layers.items() if any(values)}
         yield stated, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
 
@@ -512,16 +502,16 @@ class Tables(Format):
 
     def files(self, path: Path) -> list[Path]:
         """The files of a folder, of which those of JSON are lines of objects; or one file."""
-        return [path] if path.is_file() and suffix_of(path) == ".json" else super().files(path)
+        return [path] if path.is_file() and _files.suffix_of(path) == ".json" else super().files(path)
 
     def recognises(self, file: Path) -> bool:
         """Whether a column is known to hold texts or words."""
-        if suffix_of(file) in _ALWAYS:
+        if _files.suffix_of(file) in _ALWAYS:
             return True
         try:
             names = names_of_columns(file)
         except CorpusError:
-            return first_line(file).lstrip().startswith("[")
+            return _files.first_line(file).lstrip().startswith("[")
         return "targets" not in names and SENTENCES.recognised(names) is not None
 
     def load(self, path: Path, *, columns: Stated | None = None) -> Corpus:
@@ -530,15 +520,14 @@ class Tables(Format):
         Where columns are recognised by their names, files without those of labels are left out, as GLUE's test files.
         One file whose name states no split is split here.
         """
-        files = {split: file for split, (file,) in split_files(path, self.suffixes, what=self.title).items()}
-        is_whole = path.is_file() and split_of(path) is None
-        tables = {
-            None if is_whole else split: read_table(file, SENTENCES.has_names(columns)) for split, file in files.items()
-        }
+        files = {split: file for split, (file,) in _files.split_files(path, self.suffixes, what=self.title).items()}
+        is_whole = path.is_file() and _files.split_of(path) is None
+        has_names = SENTENCES.has_names(columns)
+        tables = {None if is_whole else split: read_table(file, has_names) for split, file in files.items()}
         first = next(iter(tables.values()))
         labels = (SENTENCES.recognised(first.columns) or {}).get("label", ()) if columns is None else ()
         labelled = {split: table for split, table in tables.items() if set(labels) <= table.columns.keys()}
-        corpus = _corpus_of_tables(corpus_name(path), labelled, columns)
+        corpus = _corpus_of_tables(_files.corpus_name(path), labelled, columns)
         left_out = ", ".join(Path(tables[split].source).name for split in tables if split not in labelled)
         return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
@@ -550,7 +539,7 @@ def names_of_columns(path: Path) -> Collection[str]:
 
 def read_table(path: Path, has_names: bool = True, *, most: int | None = None) -> Table:
     """The first rows of one file, or all; without a row of names columns are called by their numbers, from 1."""
-    if suffix_of(path) == ".parquet":
+    if _files.suffix_of(path) == ".parquet":
         import pyarrow
         import pyarrow.parquet
 
@@ -563,10 +552,10 @@ def read_table(path: Path, has_names: bool = True, *, most: int | None = None) -
         stated: Mapping[bytes, bytes] = table.schema.metadata or {}
         features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         return _with_names_of_classes(Table(table.to_pydict(), path), features)
-    if suffix_of(path) in JSON_SUFFIXES:
+    if _files.suffix_of(path) in JSON_SUFFIXES:
         return _read_objects(path, most)
     columns: dict[str, list[str]] = {}
-    first = list(islice(text_lines(path), 5)) if has_names and suffix_of(path) == ".tsv" else []
+    first = list(islice(text_lines(path), 5)) if has_names and _files.suffix_of(path) == ".tsv" else []
     lines, is_cola = array("q"), bool(first) and all(map(_COLA_ROW.fullmatch, first))
     for number, row in islice(_cells(path), most):
         is_header = has_names and not columns and not is_cola
@@ -586,7 +575,7 @@ def read_table(path: Path, has_names: bool = True, *, most: int | None = None) -
 
 def _read_objects(path: Path, most: int | None) -> Table:
     """The table in a file of JSON: an array of objects, or one object a line."""
-    is_array = first_line(path).lstrip().startswith("[")
+    is_array = _files.first_line(path).lstrip().startswith("[")
     lines, objects = array("q"), list[dict[str, Any]]()
     for number, text in [(0, "".join(text_lines(path)))] if is_array else islice(numbered_lines(path), most):
         where = str(path) if is_array else f"{path}:{number}"
@@ -613,10 +602,10 @@ def _unique(names: Sequence[str], columns: Iterable[Any], where: str) -> dict[st
 
 def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row of a file of text, with its line."""
-    if suffix_of(path) != ".csv":
+    if _files.suffix_of(path) != ".csv":
         yield from ((number, [_unquoted(cell) for cell in line.split("\t")]) for number, line in numbered_lines(path))
         return
-    header = first_line(path)
+    header = _files.first_line(path)
     delimiter = next((mark for mark in (",", ";", "\t") if mark in header), ",")
     reader, before = csv.reader(text_lines(path), delimiter=delimiter, strict=True), 0
     try:
@@ -702,7 +691,7 @@ def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Co
         return replace(data, name=name) if name else data
     name, parts = name or IN_MEMORY, dict[str | None, Any]({None: data})
     if _has_splits(data):
-        parts = {split_named(str(key)): part for key, part in data.items()}
+        parts = {_files.split_named(str(key)): part for key, part in data.items()}
         if len(parts) < len(data):
             raise CorpusError(f"{name}: two of {cut(', '.join(map(str, data)))} are the same split; keep one")
     if list(parts) == ["train"]:  # as data sets come that have no splits
@@ -721,7 +710,7 @@ def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Co
 
 
 def _has_splits(data: Any) -> bool:
-    return isinstance(data, Mapping) and any(split_named(str(key)) in SPLITS for key in data)
+    return isinstance(data, Mapping) and any(_files.split_named(str(key)) in SPLITS for key in data)
 
 
 def kept_table(data: Any) -> str | None:

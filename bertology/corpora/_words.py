@@ -26,7 +26,8 @@ _ESCAPED = {**_BRACKETS, "``": '"', "''": '"', "`": "'"}
 _OPENING = frozenset(["``", "`", "-LRB-", "-LCB-", "-LSB-", "(", "[", "{", "$", "#", "US$", "C$", "A$", "HK$"])
 _CLOSING = frozenset([",", ".", ";", ":", "?", "!", "%", "''", "-RRB-", "-RCB-", "-RSB-", ")", "]", "}", "n't", "N'T"])
 _CLITICS = frozenset(["'s", "'S", "'", "'re", "'ve", "'m", "'ll", "'d"])
-_MASK = re.compile(r"\{mask\}|\[MASK\]|<mask>")
+MASKS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
+"""Spellings of a mask in texts."""
 _LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}]"
 _UNSPACED = rf"{_LETTER}\b{_LETTER}"
 """Two letters of scripts without spaces, between which no rule places the end of a word; those of the line
@@ -122,7 +123,7 @@ def text_words(text: str, language: str | None = None, *, where: str = "") -> li
         )
     words: list[Span] = []
     start = 0
-    for mask in (*_MASK.finditer(text), None):
+    for mask in (*MASKS.finditer(text), None):
         part = text[start : len(text) if mask is None else mask.start()]
         if language is None:
             matches = regex.finditer(r".+?\b", part, flags)

@@ -113,7 +113,7 @@ class LoadedModel:
         ``copy.deepcopy`` keeps functions as they are: a ``forward`` that was replaced by a function which calls the old
         one would go on calling it in the module that was copied. Functions in attributes and hooks are therefore made
         anew around the copies of what they refer to, by closure, default, ``partial`` or global name. The copies
-        ``share`` the tensors, or have tensors of the same values.
+        ``share`` the tensors, or have tensors of the same values, in evaluation mode and without gradients.
         """
         memo: dict[int, Any] = {}
         modules = list(self.outermost.modules())
@@ -127,14 +127,9 @@ class LoadedModel:
         made = copy.deepcopy(self, memo)
         for module in modules:
             _rebind(vars(memo[id(module)]), memo)
+        if not share:
+            made.outermost.eval().requires_grad_(False)
         return made
-
-
-def no_parameters_learn(module: nn.Module) -> None:
-    """Evaluation mode, and no gradients for the weights."""
-    module.eval()
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
 
 
 def check_embeddings(body: Any, family: str) -> None:
@@ -262,13 +257,7 @@ class _Parts(NamedTuple):
 
 
 def states_at(
-    model: LoadedModel,
-    inputs: dict[str, Tensor],
-    layers: frozenset[int],
-    positions: Tensor,
-    *,
-    family: str,
-    n_heads: int,
+    model: LoadedModel, inputs: dict[str, Any], layers: frozenset[int], positions: Tensor, *, family: str, n_heads: int
 ) -> dict[int, Tensor]:
     """``[place, dim]`` hidden states of ``layers`` at some places, running no more of the deepest block than needed.
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology._lazy import PROVIDED, pd
+from bertology._lazy import PROVIDED, pd, scipy
 from bertology._machine import is_out_of_memory, shortage
 from bertology._names import check_name, layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
@@ -121,8 +121,7 @@ class EncoderRun:
         """Probabilities of all entries of the vocabulary at each mask, with axes ``mask`` and ``entry``."""
         if self.logits is None:
             return None
-        above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
-        return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
+        return replace(self.logits, values=scipy.special.softmax(self.logits.values, axis=1))
 
 
 class Encoder:
@@ -317,12 +316,7 @@ class Encoder:
         return states
 
     def attentions(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        layers: Sequence[int],
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, *, layers: Sequence[int], **inputs: Any
     ) -> dict[int, Tensor]:
         """``[batch, head, piece, piece]`` attention maps by layer, computed by the plain ("eager") attention.
 
@@ -330,9 +324,9 @@ class Encoder:
         count from 1. Errors are those of :meth:`hidden_states`, and a ModelError for a model that gives no maps.
         """
         checked = layers_from_end(layers, lowest=1, n_layers=self.n_layers)
-        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        given = self._inputs(input_ids, attention_mask=attention_mask, **inputs)
         with self._forward(), self.plain_attention():
-            maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
+            maps = self.model.body(**given, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
         chosen = {layer: maps[layer - 1] for layer in sorted({*checked})}
@@ -557,9 +551,8 @@ class Encoder:
         body: Any = self.model.body
         before = body.config._attn_implementation
         if not (before in ("eager", "sdpa") or self.model.is_stock):
-            raise ModelError(
-                f"model {self.name} computes attention by {before!r}, which gives no maps: set eager or sdpa"
-            )
+            remedy = "which gives no maps: set eager or sdpa"
+            raise ModelError(f"model {self.name} computes attention by {before!r}, {remedy}")
         try:
             if not self._eager:
                 body.set_attn_implementation("eager")
@@ -577,10 +570,10 @@ class Encoder:
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
 
-    def _inputs(self, ids: Tensor, shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
+    def _inputs(self, ids: Tensor, position_shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
         """The inputs of the body; with a shift, the positions that it would count itself, if it has any, and more."""
         tensors["input_ids"] = ids
-        body, shifts = cast(Any, self.model.body), torch.as_tensor(shift).cpu()
+        body, shifts = cast(Any, self.model.body), torch.as_tensor(position_shift).cpu()
         takes_positions = "position_ids" in inspect.signature(body.forward).parameters
         if shifts.any() and takes_positions:
             positions = torch.arange(ids.shape[1]) + shifts
@@ -754,25 +747,20 @@ class WindowReader:
 
 
 def read_words(
-    encoder: Encoder,
-    sentences: Texts,
-    *,
-    layers: Sequence[int],
-    pooling: str = "mean",
-    encoding: Encoding | None = None,
+    encoder: Encoder, texts: Texts, *, layers: Sequence[int], pooling: str = "mean", encoding: Encoding | None = None
 ) -> Tensor:
     """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
 
     Args:
         encoder: the model.
-        sentences: the text: sentences, or plain texts, each taken as one sentence; long ones are read in windows.
+        texts: sentences, or plain texts, each taken as one sentence; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
             of the first special tokens. A ModelError is raised where there is none, or a word has no pieces.
         encoding: how sentences are put to the model; each by itself when left out.
     """
     chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
-    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)
+    return WindowReader(encoder, as_sentences(texts), pooling=pooling, encoding=encoding).read_all(chosen)
 
 
 def _labels(sentences: Sentences) -> list[_Label]:

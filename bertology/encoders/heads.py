@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._lazy import transformers
-from bertology.encoders._modules import check_finite, no_parameters_learn
+from bertology.encoders._modules import check_finite
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import MemorySource, check_complete, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
@@ -126,14 +126,27 @@ def read_again(
 ) -> Any:
     """The encoder's model loaded with another head class ``kind`` of transformers; random if the encoder is random.
 
-    A missing weight for which ``counts`` is true raises a ModelError.
+    It is evaluated on the encoder's device, and its weights do not learn. A missing weight for which ``counts`` is true
+    raises a ModelError.
     """
     config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
-    if encoder.init != "pretrained":
-        return drawn(kind, config, encoder.seed, dtype, **options)
-    model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
-    check_complete(encoder.source, {name for name in missing if counts(name)}, all_count=True)
-    return model
+    if encoder.init == "pretrained":
+        model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
+        check_complete(encoder.source, {name for name in missing if counts(name)}, all_count=True)
+    else:
+        model = drawn(kind, config, encoder.seed, dtype, **options)
+    return model.eval().requires_grad_(False).to(encoder.device)
+
+
+def _read_around(encoder: Any, kind: Any) -> Any:
+    """A model with a head around the body of the encoder, whose weights, tied ones too, are held once."""
+    body = encoder.model.body
+    in_body = {name for name, _ in body.named_parameters()}  # without the name of the body, with which others begin
+    counts = lambda name: name.partition(".")[2] not in in_body or "pooler." in name  # noqa: E731
+    whole = read_again(encoder, kind, counts=counts)
+    setattr(whole, whole.base_model_prefix, body)
+    whole.tie_weights()
+    return whole
 
 
 def next_sentence_head(encoder: Any) -> NextSentenceHead:
@@ -146,11 +159,7 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
         raise ModelError(f"model {name}: {reason}; choose one like BERT")
     if whole is None:
         counts = lambda key: "pooler." in key or key[:4] == "cls."  # noqa: E731
-        whole = (
-            read_again(encoder, transformers.AutoModelForNextSentencePrediction, counts=counts)
-            .eval()
-            .to(encoder.device)
-        )
+        whole = read_again(encoder, transformers.AutoModelForNextSentencePrediction, counts=counts)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
@@ -185,11 +194,7 @@ def read_task_model(encoder: Any) -> Any:
     kind = task_head(getattr(encoder.model.body.config, "architectures", None) or ())
     if kind is None or encoder.model.whole is not None:
         raise ModelError(f"model {encoder.name}: it has no head for a task: give a model that was fine-tuned for one")
-    in_body = {name for name, _ in encoder.model.body.named_parameters()}
-    counts = lambda name: name.partition(".")[2] not in in_body or "pooler." in name  # noqa: E731
-    whole = read_again(encoder, getattr(transformers, f"AutoModelFor{TASK_HEADS[kind]}"), counts=counts)
-    setattr(whole, whole.base_model_prefix, encoder.model.body)  # whose weights are held once
-    return whole.eval().requires_grad_(False).to(encoder.device)
+    return _read_around(encoder, getattr(transformers, f"AutoModelFor{TASK_HEADS[kind]}"))
 
 
 def _is_causal(body: Any) -> bool:
@@ -223,15 +228,7 @@ def causal_head(encoder: Any) -> LanguageHead | None:
     if whole is not None and not has_causal_head(whole):
         kind = type(whole).__name__
         raise ModelError(f"model {encoder.name}: a {kind} has no language-model head; give a model that has one")
-    if whole is None:
-        in_body = {name for name, _ in body.named_parameters()}
-        counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
-        whole = read_again(encoder, transformers.AutoModelForCausalLM, counts=counts)
-        # The weights of the body are held once; those of a tied head are its embeddings.
-        setattr(whole, whole.base_model_prefix, body)
-        whole.tie_weights()
-        whole.eval().requires_grad_(False).to(encoder.device)
-    return LanguageHead(whole)
+    return LanguageHead(_read_around(encoder, transformers.AutoModelForCausalLM) if whole is None else whole)
 
 
 DecoderKind = Literal["cross", "decoder"]
@@ -276,8 +273,6 @@ def load_sequence_model(encoder: Any) -> SequenceModel:
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
     model = read_again(encoder, transformers.AutoModel, config=load_config(source, False), attn_implementation="eager")
-    no_parameters_learn(model)
-    model.to(encoder.device)
 
     def field(*names: str) -> int:
         """The value of the configuration under the first name that a family has for it."""

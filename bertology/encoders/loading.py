@@ -89,9 +89,8 @@ def _special_tokens(
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
                 return whole[:start], whole[start + len(bare) :]
-    raise sources.broken(
-        source.folder, "its tokenizer maps every plain word to nothing", "save the model's own tokenizer"
-    )
+    remedy = "save the model's own tokenizer"
+    raise sources.broken(source.folder, "its tokenizer maps every plain word to nothing", remedy)
 
 
 def _length_limit(source: sources.ModelSource, tokenizer: Any, body: Any) -> int:
@@ -172,7 +171,7 @@ def load_encoder(
         is_there = place == next(source.model.outermost.parameters()).device
         loaded = source.model.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
         dtype, tokenizer = source.dtype, source.tokenizer
-        _modules.no_parameters_learn(loaded.outermost)
+        loaded.outermost.eval().requires_grad_(False)
     else:
         dtype = dtype or "float32"
         needed = check_files(source, init)
@@ -237,7 +236,7 @@ def _load_model(
             model, has_head = stored, has_head and missing <= names
         else:
             copy_embeddings(stored, model)
-    _modules.no_parameters_learn(model)
+    model.eval().requires_grad_(False)
     body: Any = body_of(model)
     body.config.use_cache = False
     read_as_declared(body)
@@ -298,7 +297,7 @@ def load_whole(source: sources.ModelSource) -> WholeModel:
             raise sources.broken(source.folder / "config.json", what, "give a model of transformers")
         model, absent = sources.pretrained(kind, source, config=config, dtype=torch.float32)
     sources.check_complete(source, absent)
-    _modules.no_parameters_learn(model)
+    model.eval().requires_grad_(False)
     read_as_declared(model.base_model)
     blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
     return WholeModel(model, shape.family, absent)
@@ -406,6 +405,5 @@ def _with_new_head(
     sources.check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
-    return model, frozenset(
-        (of_head & with_weights) | {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
-    )
+    in_body = {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
+    return model, frozenset((of_head & with_weights) | in_body)

@@ -28,7 +28,7 @@ from bertology._files import digest
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
 from bertology.encoders import sources
-from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library, no_parameters_learn
+from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
@@ -209,7 +209,7 @@ def _of_transformers(
             return origin
         if (folder := sources.keep_copy(title, write)) is not None:
             return sources.ModelSource(title, folder)
-    held = _snapshot(parts)
+    held = parts.copied(share=False)
     held.body.config.use_cache = False  # type: ignore[union-attr]
     check_unfamiliar(held.body, held.blocks, family=size.family)
     source = _held(title, held, tokenizer, size, partial(_redrawn, held, title))
@@ -379,7 +379,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySou
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
-    source = _held(name, _snapshot(parts), tokenizer, size, fresh)
+    source = _held(name, parts.copied(share=False), tokenizer, size, fresh)
     load_encoder(source, device="cpu")  # checks that the vocabulary fits
     returned = _returned_by(body, parts, tokenizer, name)
     for layer in range(size.n_layers + 1):
@@ -392,23 +392,12 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySou
 
 
 def _held(
-    name: str,
-    model: LoadedModel,
-    tokenizer: Any,
-    size: sources.ModelShape,
-    fresh: Callable[[sources.Init, int], LoadedModel],
+    name: str, model: LoadedModel, tokenizer: Any, size: sources.ModelShape, fresh: Callable[..., LoadedModel]
 ) -> sources.MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
     read = copy.deepcopy(tokenizer)
     return sources.MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=read, fresh=fresh)
-
-
-def _snapshot(model: LoadedModel) -> LoadedModel:
-    """A copy of a model in evaluation mode, with weights of its own."""
-    made = model.copied(share=False)
-    no_parameters_learn(made.outermost)
-    return made
 
 
 def _rows(tokenizer: Any) -> list[Tensor]:
@@ -523,7 +512,7 @@ def _kept(source: sources.MemorySource, runs: nn.Module, returned: _Returned, co
 
 def _redrawn(held: LoadedModel, name: str, init: sources.Init, seed: int) -> LoadedModel:
     """A copy of a model of transformers whose weights are drawn as its authors initialise them."""
-    made = _snapshot(held)
+    made = held.copied(share=False)
     whole: Any = made.outermost
     weights, known = dict(whole.named_parameters()), {name for name, _ in whole.named_buffers()}
     apart = sorted(whole.state_dict().keys() - dict(whole.named_parameters(remove_duplicate=False)).keys() - known)

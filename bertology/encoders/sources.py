@@ -609,7 +609,7 @@ def _step_of(name: str, model: str) -> int:
 POCKET = "pocket"
 _EMBEDDED = (POCKET, "bilingual", "bilingual-apart")
 
-_KNOWN = MappingProxyType(
+KNOWN_MODELS = MappingProxyType(
     {
         POCKET: "the embedded default: a small BERT trained on the pocket world",
         "bilingual": "embedded: a small BERT that reads both languages of the pocket world in one space",
@@ -631,6 +631,7 @@ _KNOWN = MappingProxyType(
         "gpt2": "GPT-2, 12 layers, English, left to right; hidden states, attention and surprisal",
     }
 )
+"""Some names of models, each with one line; any other hub id or folder can be given as well."""
 _KEPT: dict[str, ModelSource] = {}
 _IN_MEMORY = re.compile(r"[\w.-]+(/[\w.-]+)?( \(in memory( \d+)?\))?", re.ASCII)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -638,11 +639,6 @@ _LIST = "`bertology models` lists some"
 _DESCRIPTION = ("config.json", ADAPTER, *TOKENIZER_FILES, "*.py")
 _SAFE = ("model.safetensors", ADAPTER_WEIGHTS[0], "model.safetensors.index.json", "model-*.safetensors")
 _PICKLED = ("pytorch_model.bin", ADAPTER_WEIGHTS[1], "pytorch_model.bin.index.json", "pytorch_model-*.bin")
-
-
-def known_models() -> Mapping[str, str]:
-    """Some names of models, each with one line; any other hub id or folder can be given as well."""
-    return _KNOWN
 
 
 def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
@@ -662,9 +658,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     path = Path(name).expanduser()
     if name in _EMBEDDED or path.is_dir():
         if revision is not None:
-            raise ModelError(
-                f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
-            )
+            asked = f"{quoted(revision)} was asked for"
+            raise ModelError(f"model {name} has no revisions ({asked}): only models of the hub do")
         # By name, so that no model but the embedded ones needs that package.
         if name in _EMBEDDED:
             return ModelSource(name, import_module("bertology.pocket").model_folder(name))
@@ -674,7 +669,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
         raise NameNotFoundError(f"no model folder {name}: check the path; {_LIST}")
     if not _HUB_ID.fullmatch(name):
-        raise name_not_found("model", name, _KNOWN, remedy=_LIST)
+        raise name_not_found("model", name, KNOWN_MODELS, remedy=_LIST)
     folder = _fetch(name, revision)
     return ModelSource(name, _unwrapped(folder), folder.name if folder.parent.name == "snapshots" else None)
 
@@ -752,8 +747,8 @@ def _fetch(name: str, revision: str | None) -> Path:
         reason = f"the hub cannot be asked for others ({_reason_of(trouble or error)})"
         if isinstance(error, RepositoryNotFoundError):
             reason = "the hub has none of that name that you may read"
-        elif name in _KNOWN or "/" in name:
+        elif name in KNOWN_MODELS or "/" in name:
             at = f" at {revision}" if revision else ""
             remedy = f"({_reason_of(trouble or error)}): check the connection, or give a folder"
             raise ModelError(f"cannot get model {name}{at} from {place or 'the hub'} {remedy}") from None
-        raise name_not_found("model", name, _KNOWN, remedy=f"{reason}; {_LIST}") from None
+        raise name_not_found("model", name, KNOWN_MODELS, remedy=f"{reason}; {_LIST}") from None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import opened
+from bertology._files import read_text
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment import Ids, Integers, PieceReader, numbers_in
 from bertology.errors import CorpusError, ModelError, quoted
@@ -174,8 +174,7 @@ def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
     A header names the columns: ``pt1`` and ``rest``, or else every column after one called ``word`` or ``full_word``; a
     CorpusError is raised where there are none.
     """
-    with opened(path, error=CorpusError) as raw:
-        lines = raw.read().decode("utf-8-sig").splitlines()
+    lines = read_text(path, error=CorpusError).splitlines()
     rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
     header = [name.strip().lower() for name in next(rows, [])]
     after = [place + 1 for place, name in enumerate(header) if name in ("word", "full_word")]

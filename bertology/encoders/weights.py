@@ -128,9 +128,8 @@ class LoadedWeights:
         self.name, body = name, {id(value): place for place, value in model.body.named_parameters()}
         self._values = {body.get(id(value), place): value for place, value in model.outermost.named_parameters()}
         known = weight_places(model.body, model.blocks)
-        self.places: Mapping[str, WeightPlace] = {
-            place: known.get(place, WeightPlace((), "head")) for place in self._values
-        }
+        places = {place: known.get(place, WeightPlace((), "head")) for place in self._values}
+        self.places: Mapping[str, WeightPlace] = places
 
     def read(self, name: str) -> Tensor:
         """The values of a tensor, on the processor."""

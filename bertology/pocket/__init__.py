@@ -1,8 +1,9 @@
 """The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text.
 
-``_texts.py``, to be read first, makes the sentences; ``_grammar.py`` makes their trees of ``_words.py``,
-``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and ``_pretrain.py`` trains
-the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
+``_texts.py``, to be read first, makes the sentences; ``_grammar.py`` makes their trees (``_trees.py``) of the lexicon
+(``_words.py``) and of people and places (``_world.py``), ``_bilingual.py`` translates them, ``_items.py`` makes cloze
+items whose answers are known, and ``_pretrain.py`` trains the models, by a recipe (``_recipe.py``), on batches of
+``_examples.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from bertology.pocket._recipe import recipe_schema as recipe_schema
     from bertology.pocket._texts import load_corpus, model_folder
     from bertology.pocket._texts import pretraining_documents as pretraining_documents
-    from bertology.pocket._words import Fact, facts
-    from bertology.pocket._words import candidates as candidates
+    from bertology.pocket._world import Fact, facts
+    from bertology.pocket._world import candidates as candidates
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

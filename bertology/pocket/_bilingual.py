@@ -17,26 +17,9 @@ from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, transl
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket import _function_words as fw
 from bertology.pocket._texts import Line, document_trees, lines_of, read, statement, written
-from bertology.pocket._words import (
-    COMPANIES,
-    COUNTRIES,
-    HEAD,
-    SURNAMES,
-    TOWNS,
-    Dice,
-    Fact,
-    Part,
-    Phrase,
-    Tree,
-    Verb,
-    Word,
-    facts,
-    leaves,
-    lexicon,
-    mapped,
-    people,
-    proper_noun,
-)
+from bertology.pocket._trees import HEAD, Part, Phrase, Tree, Word, leaves, mapped
+from bertology.pocket._words import Dice, Verb, lexicon
+from bertology.pocket._world import COMPANIES, COUNTRIES, SURNAMES, TOWNS, Fact, facts, people, proper_noun
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 _OTHER = "абцдефгхияклмнопщрстувшжыз"
@@ -382,9 +365,8 @@ def load_bilingual(options: str = "") -> Corpus:
             raise CorpusError(f"{cut(name)}: {quoted(key)} is no number of pairs from 1 to {MOST_PAIRS}; {_AS_IN}")
     only, joined = fields.pop("only", None), fields.pop("joined", "1")
     if not (is_numeral(joined) and 1 <= int(joined) <= MOST_JOINED):
-        raise CorpusError(
-            f"{cut(name)}: joined={quoted(joined)} is no number of sentences from 1 to {MOST_JOINED}; {_AS_IN}"
-        )
+        due = f"is no number of sentences from 1 to {MOST_JOINED}; {_AS_IN}"
+        raise CorpusError(f"{cut(name)}: joined={quoted(joined)} {due}")
     try:
         second = Language.model_validate(fields)
     except ValidationError as error:

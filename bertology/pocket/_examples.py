@@ -23,7 +23,8 @@ from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
 from bertology.pocket._items import tested_forms
 from bertology.pocket._recipe import PretrainSettings
-from bertology.pocket._words import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
+from bertology.pocket._words import PLURAL, SINGULAR, lexicon
+from bertology.pocket._world import COUNTRIES, MEN, TOWNS, TRADES, WOMEN
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -192,7 +193,6 @@ Segments: TypeAlias = tuple[Integers, Integers | None, int]
 IGNORED = -100
 """The label of what is not predicted."""
 IS_NEXT, IS_RANDOM = 0, 1
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _LENGTHS = (12, 16, 22)
 """Lengths of rows that hold one sentence alone; longer sentences take half the longest row."""
 _LENGTHS_OF_OWN = (*_LENGTHS, 32, 48, 64, 96, 128, 192, 256, 384)
@@ -335,10 +335,8 @@ class Examples:
         pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
         fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]
         length = 3 + max(len(first) + len(other) for first, other in fitting)
-        turned = chance.random(len(fitting)) < 0.5
-        return length, [
-            (*(reversed(pair) if turn else pair), IGNORED) for pair, turn in zip(fitting, turned, strict=True)
-        ]
+        turned = zip(fitting, chance.random(len(fitting)) < 0.5, strict=True)
+        return length, [(*(reversed(pair) if turn else pair), IGNORED) for pair, turn in turned]
 
     def _pair(self, chance: np.random.Generator, length: int) -> Segments:
         """Two segments that fill a row, and whether the second follows the first."""
@@ -451,9 +449,8 @@ class Examples:
         if settings.objective == "replaced_tokens":
             n_masked = n_changed = 1.0
         shown = np.where(disguise < n_masked, self._special["MASK"], random_pieces)
-        input_ids[rows, masked] = np.where(
-            (disguise >= n_changed) | (labels == IGNORED), input_ids[rows, masked], shown
-        )
+        stays = (disguise >= n_changed) | (labels == IGNORED)
+        input_ids[rows, masked] = np.where(stays, input_ids[rows, masked], shown)
         return masked, labels
 
     def _spans(

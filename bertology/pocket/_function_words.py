@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from bertology.pocket._words import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number, Verb, Word
+from bertology.pocket._trees import Number, Word
+from bertology.pocket._words import AGREEMENTS, PLURAL, SINGULAR, Agreement, Verb
 
 
 class Pronoun(NamedTuple):

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bertology.pocket import _function_words as fw
+from bertology.pocket._trees import Number, Part, Phrase, Tree, Word, first_word, head, phrase
 from bertology.pocket._words import (
-    COMPANIES,
-    COUNTRIES,
     KINDS,
     PLURAL,
     SINGULAR,
-    TOWNS,
     Agreement,
     Dice,
     Form,
@@ -18,19 +16,9 @@ from bertology.pocket._words import (
     Lexicon,
     Menu,
     Noun,
-    Number,
-    Part,
-    Person,
-    Phrase,
-    Tree,
     Verb,
-    Word,
-    first_word,
-    head,
-    people,
-    phrase,
-    proper_noun,
 )
+from bertology.pocket._world import COMPANIES, COUNTRIES, TOWNS, Person, people, proper_noun
 
 
 class Style(NamedTuple):
@@ -261,7 +249,7 @@ class Scene:
     # Noun phrases
 
     def _subject(self, kinds: Sequence[str], depth: int, *, embedded: bool = False) -> Nominal:
-        nominal = self._nominal(kinds, depth, 0.22, lambda pronoun: pronoun.subject, embedded=embedded)
+        nominal = self._nominal(kinds, depth, 0.22, lambda pronoun: pronoun.subject, embedded=embedded, owner=None)
         if depth > 0 and self._ends_in_noun(nominal) and self.chance(0.45):
             return self._located(nominal, deep=True)
         return nominal
@@ -276,18 +264,10 @@ class Scene:
         return nominal.tree.parts[-1].tree in self.lexicon.noun_words
 
     def _nominal(
-        self,
-        kinds: Sequence[str],
-        depth: int,
-        pronoun_share: float,
-        case: Case,
-        *,
-        embedded: bool,
-        owner: Nominal | None = None,
+        self, kinds: Sequence[str], depth: int, share: float, case: Case, *, embedded: bool, owner: Nominal | None
     ) -> Nominal:
         kind = kinds[0] if len(kinds) == 1 else self.one_of(kinds)
-        share = 0.35 if embedded else pronoun_share
-        may_be_pronoun = kind in ("person", "animal", "object", "food") and self.chance(share)
+        may_be_pronoun = kind in ("person", "animal", "object", "food") and self.chance(0.35 if embedded else share)
         if may_be_pronoun and (pronoun := self._pronoun(tuple(kinds), case, embedded=embedded)):
             return self._remember(pronoun)
         if kind == "person" and self.chance(0.55):
@@ -510,7 +490,7 @@ class Scene:
         frame = self.choose(self.lexicon.frames_by_object[kind])
         pronoun = phrase("WHNP", head(fw.WHO if kind == "person" else fw.WHAT))
         asked = Part("obj", pronoun if self.chance(0.6) else self._which(kind).tree, "A1")
-        clause = self._clause_of(frame, depth - 1, random_style(self.dice, inverted=True), omit_object=True)
+        clause = self._clause_of(frame, depth - 1, random_style(self.dice, inverted=True), gapped=True)
         return _ended(phrase("SBARQ", asked, head(clause._replace(label="SQ"))), fw.QUESTION_MARK)
 
     def _adverbial_question(self, depth: int) -> Phrase:
@@ -544,14 +524,12 @@ class Scene:
         return self._clause_of(self.choose(self.lexicon.frames), depth, style, embedded=embedded)
 
     def _clause_of(
-        self, frame: Frame, depth: int, style: Style, *, embedded: bool = False, omit_object: bool = False
+        self, frame: Frame, depth: int, style: Style, *, embedded: bool = False, gapped: bool = False
     ) -> Phrase:
         subject = self._subject(frame.subjects, depth, embedded=embedded)
-        verb_phrase, fronted = self._verb_phrase(
-            frame, subject, depth, style, embedded=embedded, omit_object=omit_object
-        )
+        verb_phrase, fronted = self._verb_phrase(frame, subject, depth, style, embedded=embedded, gapped=gapped)
         opening = []
-        if not (embedded or fronted or omit_object) and self.chance(0.05):
+        if not (embedded or fronted or gapped) and self.chance(0.05):
             opening = [self._adverbial("sentence", "AM-TMP"), Part("punct", fw.COMMA)]
         return phrase("S", *opening, *fronted, Part("nsubj", subject.tree, "A0"), head(verb_phrase))
 
@@ -599,7 +577,7 @@ class Scene:
             return None
         # The antecedent is its object: *the dog that the cat saw*. Its subject may hold another: centre embedding.
         frame = self.choose(words.frames_by_object[kind])
-        clause = self._clause_of(frame, depth, random_style(self.dice), embedded=True, omit_object=True)
+        clause = self._clause_of(frame, depth, random_style(self.dice), embedded=True, gapped=True)
         if self.chance(0.25):
             return Phrase("RelC", (head(clause),), gap="A1")
         pronoun = fw.RELATIVE["whom"] if kind == "person" and self.chance(0.15) else self._relative_pronoun(kind)
@@ -611,30 +589,23 @@ class Scene:
     # Verb phrases
 
     def _verb_phrase(
-        self,
-        frame: Frame,
-        subject: Nominal,
-        depth: int,
-        style: Style,
-        *,
-        embedded: bool = False,
-        omit_object: bool = False,
+        self, frame: Frame, subject: Nominal, depth: int, style: Style, *, embedded: bool = False, gapped: bool = False
     ) -> tuple[Phrase, tuple[Part, ...]]:
         """A verb with what it takes, and the auxiliary that a question fronts.
 
-        The subject is what it agrees with, and what reflexives and possessives take up; ``omit_object`` leaves out a
+        The subject is what it agrees with, and what reflexives and possessives take up; ``gapped`` leaves out a
         direct object that stands elsewhere (relative clause, question).
         """
         group = verbal_group(frame.verb, subject.agreement, style, after_pronoun=subject.pronominal)
         parts = list(group.auxiliaries)
         if self.chance(0.07) and style.form == "finite":
             parts.append(self._adverbial("frequency", "AM-TMP"))
-        complements, closed = self._complements(frame, subject, depth, embedded=embedded, omit_object=omit_object)
+        complements, closed = self._complements(frame, subject, depth, embedded=embedded, gapped=gapped)
         parts += [*group.main, *complements]
         if not closed:
             parts += self._adjuncts(frame, subject, depth)
         is_simple = style == Style(past=style.past, contracted=style.contracted)
-        may_go_on = depth > 1 and is_simple and not (closed or omit_object or embedded)
+        may_go_on = depth > 1 and is_simple and not (closed or gapped or embedded)
         if may_go_on and subject.kind in ("person", "animal") and self.chance(0.1):
             # A second verb phrase with the same subject: *ran and saw the cat*.
             second, _ = self._verb_phrase(self._frame_for(subject.kind, _PURE_OBJECTS), subject, 0, style)
@@ -642,7 +613,7 @@ class Scene:
         return phrase("VP", *parts), group.fronted
 
     def _complements(
-        self, frame: Frame, subject: Nominal, depth: int, *, embedded: bool, omit_object: bool
+        self, frame: Frame, subject: Nominal, depth: int, *, embedded: bool, gapped: bool
     ) -> tuple[list[Part], bool]:
         """Complements of the verb, and whether the phrase is closed to adjuncts because they would be ambiguous."""
         if frame.pattern == "intransitive":
@@ -653,7 +624,7 @@ class Scene:
             return [Part("ccomp", phrase("SBAR", *marker, head(clause)), "A1")], True
         if frame.pattern == "to":
             return [Part("xcomp", self._infinitive(subject, depth), "A1")], True
-        if omit_object:
+        if gapped:
             return [], False
         nominal = self._object_of(frame, subject, depth, embedded=embedded)
         thing = Part("obj", nominal.tree, "A1")
@@ -684,7 +655,7 @@ class Scene:
 
     def _infinitive(self, subject: Nominal, depth: int) -> Phrase:
         frame = self._frame_for(subject.kind if subject.kind in ("person", "animal") else "person", _PURE_OBJECTS)
-        complements, closed = self._complements(frame, subject, depth - 1, embedded=True, omit_object=False)
+        complements, closed = self._complements(frame, subject, depth - 1, embedded=True, gapped=False)
         adjuncts = [] if closed else self._adjuncts(frame, subject, 0)
         return phrase("VP", Part("mark", fw.TO), head(frame.verb.base), *complements, *adjuncts)
 

@@ -9,18 +9,8 @@ from itertools import cycle, product
 from bertology._names import by_key
 from bertology.corpora.prompts import ClozeItem
 from bertology.pocket import _function_words as fw
-from bertology.pocket._words import (
-    PLURAL,
-    SINGULAR,
-    Agreement,
-    Dice,
-    Lexicon,
-    Relation,
-    Verb,
-    candidates,
-    facts,
-    lexicon,
-)
+from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Lexicon, Verb, lexicon
+from bertology.pocket._world import Relation, candidates, facts
 
 TEST_VERBS = ("see", "like", "watch", "run", "walk", "play", "want", "know", "say", "work", "talk", "dance")
 """Lexical verbs whose two present forms the test set compares; *be* and *have* come besides."""
@@ -64,9 +54,8 @@ def _item(name: str, dice: Dice, words: Lexicon, structure: str, n_attractors: i
     if structure.endswith("relative"):
         verb = dice.one_of(words.verbs(("see", "like", "watch", "help", "follow", "fear")))
         relative = dice.one_of(("that", "who" if kind == "person" else "which"))
-        attractor = _noun_phrases(dice, words, "person", other)[0] + _prepositional(
-            dice, words, other, n_attractors - 1
-        )
+        attractor = _noun_phrases(dice, words, "person", other)[0]
+        attractor += _prepositional(dice, words, other, n_attractors - 1)
         between = hidden = f" {relative} {attractor} {verb.present[other].form}"
         if structure == "subject relative":
             between, hidden = (f" {relative} {form} {attractor}" for form in (verb.present[subject].form, "{mask}"))

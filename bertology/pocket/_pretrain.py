@@ -27,24 +27,13 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.formats.columns import BY_SPACES
 from bertology.corpora.prompts import ClozeItem, with_masks
 from bertology.errors import BertologyError, cut, cut_path
+from bertology.pocket import _examples
 from bertology.pocket._bilingual import bilingual_documents
-from bertology.pocket._examples import (
-    IGNORED,
-    INPUTS,
-    Batch,
-    Examples,
-    encode,
-    extend,
-    first_of_second,
-    piece_id,
-    save_tokenizer,
-    train_tokenizer,
-    whole_words,
-)
+from bertology.pocket._examples import IGNORED, Batch, Examples
 from bertology.pocket._items import agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
-from bertology.pocket._words import Fact, candidates, facts
+from bertology.pocket._world import Fact, candidates, facts
 
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
@@ -131,7 +120,7 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, tokenizers.Tokenizer]:
         remedy = "give a BERT whose number of layers divides that of the recipe"
         raise BertologyError(f"{asked} is a {config.get('model_type')} of {n_layers} layers; {remedy}")
     tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
-    model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+    model = new_model(settings, tokenizer.get_vocab_size(), second_from=_examples.first_of_second(tokenizer))
     for name in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
         if (there := config.get(name)) != (here := getattr(model.config, name)):
             raise BertologyError(f"{asked} has {name} {there}, the recipe {here}; make them equal")
@@ -173,7 +162,7 @@ def save_model(model: Any, tokenizer: tokenizers.Tokenizer, folder: Path) -> Non
     config |= {"architectures": [kind], "dtype": "float32", "use_cache": True}
     write_atomically(folder / "config.json", (json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
     positions_from = getattr(model.config, "second_language", {}).get("positions_from")
-    save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
+    _examples.save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
 
 
 @dataclass(frozen=True)
@@ -240,7 +229,7 @@ def evaluate(
     shift = _PREDICTS_AT.get(held_out[0].settings.objective, 0)
 
     def number(word: str) -> int:
-        return piece_id(tokenizer, word.lower())
+        return _examples.piece_id(tokenizer, word.lower())
 
     recalled, among, was_training = list[bool](), list[bool](), model.training
     model.train(False)
@@ -297,7 +286,7 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
 
 def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     taken = inspect.signature(model.forward).parameters
-    return {name: batch[name] for name in INPUTS if name in batch and name in taken}
+    return {name: values for name, values in batch.items() if name in taken}
 
 
 _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
@@ -312,7 +301,7 @@ def _mask_logits(
     for start in range(0, len(masked), 64):
         encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(masked[start : start + 64])]
         ids = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True).to(model.device)
-        places = (ids == piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
+        places = (ids == _examples.piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "masked": places}
         yield from predictions(model, batch)[0][:, 0].cpu()
 
@@ -463,19 +452,19 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
         model, tokenizer = _stacked(settings)
     else:
         firsts, *others = (chain.from_iterable(documents) for documents in known)
-        tokenizer = train_tokenizer(
+        tokenizer = _examples.train_tokenizer(
             firsts,
             vocabulary_size=settings.vocabulary_size,
             others=chain.from_iterable(others),
             second=settings.second_language,
             of_pocket=settings.text is None,
         )
-        model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+        model = new_model(settings, tokenizer.get_vocab_size(), second_from=_examples.first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
 
     def examples_of(documents: Iterable[list[str]], settings: PretrainSettings) -> Examples:
-        return Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings, specials)
+        return Examples(_examples.encode(documents, tokenizer, longest=longest), tokenizer, settings, specials)
 
     examples = examples_of(chain.from_iterable(text), settings)
     n_sentences, n_pieces = examples.text.n_sentences, len(examples.text.pieces)
@@ -534,10 +523,8 @@ def _documents(
 def _own_text(name: str, n_held_out: int) -> tuple[_Documents, _Documents]:
     """The documents of a text, and those of it that are only evaluated on."""
     corpus = load_corpus(name)
-    splits = {
-        split: _documents_of(corpus[split], lines=corpus.notes.get("annotation") == BY_SPACES)
-        for split in corpus.splits
-    }
+    lines = corpus.notes.get("annotation") == BY_SPACES
+    splits = {split: _documents_of(sentences, lines=lines) for split, sentences in corpus.splits.items()}
     held_out = next((splits[split] for split in ("dev", "test") if split in splits), None)
     if held_out and "train" in splits:
         return splits["train"], held_out[:n_held_out]
@@ -594,7 +581,7 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
         text = [] if is_word_piece else sentences
         learned = tokenizer.train_new_from_iterator(text, settings.vocabulary_size, show_progress=False)
     if is_word_piece or not is_new:
-        extend(learned, sentences, settings.vocabulary_size)
+        _examples.extend(learned, sentences, settings.vocabulary_size)
     if learned.pad_token_id != specials[0]:
         raise BertologyError(f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended")
     with torch.random.fork_rng(devices=[]), quiet_loading():
@@ -629,7 +616,7 @@ def _items(settings: PretrainSettings, tokenizer: tokenizers.Tokenizer) -> Calla
     The last figures are of items that no one has looked at while the recipe was made. There are none where the text is
     not of the pocket world, or its words are not in the vocabulary.
     """
-    if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
+    if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in _examples.whole_words()):
         return lambda at_last: {"agreement": (), "facts": ()}
     agreement = [agreement_items(seed=settings.seed + seed) for seed in (0, _HELD_OUT_SEED)]
     prompts = [*(with_masks(item.text, "[MASK]") for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
@@ -702,9 +689,7 @@ def sample_replaced(
     sampled = chances.sample()
     ids, places, labels = batch["input_ids"], batch["masked"], batch["masked_labels"]
     shown = ids.gather(1, places)
-    own, filled = (
-        ids.scatter(1, places, torch.where(labels == IGNORED, shown, pieces)) for pieces in (labels, sampled)
-    )
+    own, filled = (ids.scatter(1, places, torch.where(labels == IGNORED, shown, one)) for one in (labels, sampled))
     return logits, filled, filled != own
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bertology._settings import Settings, changed, checked, file_schema, read_yaml
+from bertology._settings import Settings, Text, changed, checked, file_schema, read_yaml
 from bertology.errors import cut
 from bertology.pocket._bilingual import SecondLanguage
 
@@ -15,7 +15,6 @@ Positive = Annotated[float, Field(strict=True, gt=0, le=1e6)]
 Whole = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
 Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
 Size = Annotated[int, Field(strict=True, gt=0, le=2**16)]
-Name = Annotated[str, Field(strict=True, min_length=1)]
 _ONE_SIDED = ("left_to_right", "right_to_left")
 _OF_POCKET = ("documents", "salience", "salience_from", "second_language")
 _OF_NEW = ("layers", "width", "heads", "inner_width", "dropout", "initializer_range", "share_layers", "stack_from")
@@ -28,7 +27,7 @@ class PretrainSettings(Settings):
     seed: Whole = 0
     """Decides the text, the initial weights, the order of examples and what is masked."""
 
-    text: Name | None = None
+    text: Text | None = None
     """A text of one's own: any corpus by its name or path, such as a .txt file. With blank lines the lines between two
     of them are the sentences of a document, else each line is a document. None: the text of the pocket world."""
     documents: Annotated[Count, Field(ge=2)] = 5000
@@ -41,7 +40,7 @@ class PretrainSettings(Settings):
     """A second language, in which half of the text is, or all of it where training starts from a model that has read
     the first; none where left out."""
 
-    start_from: Name | None = None
+    start_from: Text | None = None
     """Folder or hub id of a masked language model whose training goes on; None for random weights."""
     tokenizer: Literal["own", "new", "extended"] = "own"
     """Vocabulary of a model that training starts from: its own; one learnt from the text, where subwords of both
@@ -49,7 +48,7 @@ class PretrainSettings(Settings):
     freeze: Literal["none", "all_but_embeddings"] = "none"
     """Whether only embeddings of subwords and the output bias are trained (Artetxe et al. 2020, section 2); with an
     extended vocabulary those of the new subwords alone."""
-    stack_from: Name | None = None
+    stack_from: Text | None = None
     """Folder of a shallower model that was pretrained here: its embeddings, heads and vocabulary, and its blocks
     repeated up to ``layers``, are the initial weights (Gong et al. 2019, section 3.1)."""
     share_layers: bool = Field(default=False, strict=True)

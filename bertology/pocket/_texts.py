@@ -1,39 +1,29 @@
-"""Texts of the pocket world: trees read as annotated sentences, the probing corpus, documents."""
+"""Texts of the pocket world: trees read as annotated sentences, the probing corpus, which is kept, and documents."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import gc
+import io
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+
+from bertology._files import cache_folder, digest, write_atomically
 from bertology._names import by_key
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, StoreError
 from bertology.pocket import _function_words as fw
 from bertology.pocket._grammar import N_THEMES, Scene, Style, indefinite_article, prepositional, verbal_group
-from bertology.pocket._kept import kept_corpus
-from bertology.pocket._words import (
-    HEAD,
-    SINGULAR,
-    VERB_CLASSES,
-    Dice,
-    Fact,
-    Part,
-    Phrase,
-    Reach,
-    Tree,
-    Word,
-    facts,
-    head,
-    leaves,
-    lexicon,
-    make_verb,
-    people,
-    phrase,
-    proper_noun,
-)
+from bertology.pocket._trees import HEAD, Part, Phrase, Tree, Word, head, leaves, phrase
+from bertology.pocket._words import SINGULAR, VERB_CLASSES, Dice, Reach, lexicon, make_verb
+from bertology.pocket._world import Fact, facts, people, proper_noun
 
 Targets = Mapping[str, tuple[Target, ...]]
 
@@ -392,11 +382,8 @@ def pretraining_documents(
 
 def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
     """The sentences of :func:`pretraining_documents` as trees."""
-    turns = (
-        (fact, n % len(fact.templates))
-        for fact in (facts() if stated is None else stated)
-        for n in range(fact.n_stated)
-    )
+    every = facts() if stated is None else stated
+    turns = ((fact, n % len(fact.templates)) for fact in every for n in range(fact.n_stated))
     shuffled = Dice(f"pocket schedule {seed}").shuffled(turns)
     schedule = by_key((place * n_documents // len(shuffled), due) for place, due in enumerate(shuffled))
     words = lexicon("all")
@@ -458,3 +445,57 @@ def load_corpus(n_train: int | None = None) -> Corpus:
     used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
     splits = {**base.splits, "train": _made("train", 0, used, n_train)}
     return replace(base, name=f"pocket:{n_train}", splits=splits)
+
+
+_MADE_BY = tuple(Path(__file__).parents[1] / name for name in ("pocket", "corpora"))
+_HASHED_BY = Path(__file__).parents[1] / "_files.py"
+_OF_ARRAYS = {("numpy", "dtype"), ("numpy._core.numeric", "_frombuffer"), ("numpy.core.numeric", "_frombuffer")}
+_CHECKSUM = 32
+
+
+def kept_corpus(make: Callable[[], Corpus]) -> Corpus:
+    """What ``make`` makes, from the cache folder where the same code and libraries have put it before.
+
+    A file that is damaged, holds anything else or was made by other code is made again; where the folder cannot be
+    written, none is kept.
+    """
+    made_by = [path for folder in _MADE_BY for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".toml")]
+    made_by.append(_HASHED_BY)
+    key = digest([sys.version.encode(), np.__version__.encode(), *(path.read_bytes() for path in made_by)])
+    path = cache_folder() / "corpora" / f"pocket-{key}.pickle"
+    content = b""
+    with contextlib.suppress(OSError):
+        content = path.read_bytes()
+    if content and digest([content[_CHECKSUM:]]).encode() == content[:_CHECKSUM]:
+        with contextlib.suppress(pickle.UnpicklingError):
+            return _read(content[_CHECKSUM:])
+    corpus = make()
+    for split in corpus.splits.values():
+        split.fingerprint  # noqa: B018  kept with the sentences
+    content = pickle.dumps(replace(corpus, splits=dict(corpus.splits), notes=dict(corpus.notes)), protocol=5)
+    with contextlib.suppress(StoreError, OSError):
+        write_atomically(path, [digest([content]).encode(), content])
+        for other in path.parent.glob("pocket-*.pickle"):
+            if other != path:
+                other.unlink(missing_ok=True)
+    return corpus
+
+
+def _read(content: bytes) -> Corpus:
+    is_on = gc.isenabled()
+    gc.disable()  # which would look at every new object several times, and find no garbage
+    try:
+        return cast(Corpus, _Data(io.BytesIO(content)).load())
+    finally:
+        if is_on:
+            gc.enable()
+
+
+class _Data(pickle.Unpickler):
+    """Reads sentences and arrays, and nothing that could run other code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class of sentences, or what makes an array."""
+        if not (module.startswith("bertology.corpora.") or (module, name) in _OF_ARRAYS):
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a corpus")
+        return super().find_class(module, name)

@@ -1,95 +1,17 @@
-"""The trees that the grammar builds, the lexicon of inflected words, and the people and facts of the pocket world."""
+"""The lexicon of the pocket world: inflected words and the frames of verbs, chosen at random by their weights."""
 
 import random
 import re
 import tomllib
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-HEAD = "head"
-"""The relation of the part that a phrase takes its head word from."""
-
-
-class Word(NamedTuple):
-    """A word form with its morphology: the same object wherever the form is used."""
-
-    form: str
-    lemma: str
-    upos: str
-    xpos: str
-    feats: str | None = None
-    glued: bool = False
-    """Written without a space before it: punctuation, *n't*, *'s*."""
-    novelty: str | None = None
-    """``held`` for words kept out of the probing splits, ``new`` for words kept out of pretraining too."""
-    sure: tuple[int, ...] = ()
-    """Places of the words that this one translates, in a translation."""
-    possible: tuple[int, ...] = ()
-    """Places of grammatical words that this one has suffixes for, in a translation."""
-
-
-class Part(NamedTuple):
-    """A part of a phrase, and its relation to the head word of the phrase."""
-
-    relation: str
-    tree: "Tree"
-    role: str | None = None
-    """The semantic role of this part, when the head word is a predicate: ``A0``, ``A1``, ``AM-LOC`` …"""
-
-
-class Phrase(NamedTuple):
-    """A constituent. With the label ``None`` it only groups its parts and is no constituent."""
-
-    label: str | None
-    parts: tuple[Part, ...]
-    entity: str | None = None
-    """The kind of entity that the whole phrase names: ``PER``, ``LOC``, ``ORG``."""
-    referent: int = 0
-    """Number of the referent in its sentence; mentions of one number corefer. 0 for none."""
-    gap: str | None = None
-    """Role of the modified noun phrase in a relative clause."""
-
-
-Tree: TypeAlias = Word | Phrase
-
-
-def head(tree: Tree) -> Part:
-    """The part that gives a phrase its head word."""
-    return Part(HEAD, tree)
-
-
-def phrase(label: str | None, *parts: Part) -> Phrase:
-    """A phrase of these parts, exactly one of which is its :func:`head`."""
-    return Phrase(label, parts)
-
-
-def leaves(tree: Tree) -> Iterator[Word]:
-    """The words of a tree, in order."""
-    if isinstance(tree, Word):
-        yield tree
-    else:
-        for part in tree.parts:
-            yield from leaves(part.tree)
-
-
-def mapped(tree: Phrase, change: Callable[[Word], Word]) -> Phrase:
-    """The tree with each word changed, in order."""
-    parts = (
-        part._replace(tree=change(part.tree) if isinstance(part.tree, Word) else mapped(part.tree, change))
-        for part in tree.parts
-    )
-    return tree._replace(parts=tuple(parts))
-
-
-def first_word(tree: Tree) -> Word:
-    """The leftmost word of a tree."""
-    return next(leaves(tree))
-
+from bertology.pocket._trees import Number, Word
 
 T = TypeVar("T")
 
@@ -146,18 +68,13 @@ class Dice:
         return order
 
 
-_WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 """The word lists; the file documents how they are written."""
-ADJECTIVES, COMPANIES, COUNTRIES, MEN, SURNAMES, TOWNS, TRADES, WOMEN = (
-    _WORDS[name].split()
-    for name in ("adjectives", "companies", "countries", "men", "surnames", "towns", "trades", "women")
-)
-_ADVERBS: Mapping[str, str] = _WORDS["adverbs"]
-_NOUNS: Mapping[str, str] = {**_WORDS["nouns"], "person": f"{_WORDS['trades']} {_WORDS['nouns']['person']}"}
-VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
+_ADVERBS: Mapping[str, str] = WORDS["adverbs"]
+_NOUNS: Mapping[str, str] = {**WORDS["nouns"], "person": f"{WORDS['trades']} {WORDS['nouns']['person']}"}
+VERB_CLASSES: Mapping[str, Mapping[str, str]] = WORDS["verb_classes"]
 """Semantic classes of verbs: their ``verbs``, and the proto-role properties of their arguments by role."""
 
-Number = Literal["Sing", "Plur"]
 Form = Literal["finite", "base", "participle", "passive_participle", "gerund"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
@@ -302,7 +219,7 @@ def _adverb(form: str, novelty: str | None) -> Word:
 def _verb_lines() -> Iterator[str]:
     """The verb table line by line, with a mark of its own before each held-out verb."""
     mark = None
-    for line in filter(None, _WORDS["verbs"].split("\n")):
+    for line in filter(None, WORDS["verbs"].split("\n")):
         sign, _, rest = line.partition(" ")
         if sign in _HELD_MARKS and sign != mark:
             mark = sign
@@ -342,9 +259,8 @@ class Lexicon:
             kind: Menu((f, weight) for f, weight in frames if kind in f.objects and f.pattern == "transitive")
             for kind in KINDS
         }
-        self.adjectives = Menu(
-            (Word(e, e, "ADJ", "JJ", "Degree=Pos", novelty=n), w) for e, n, w in _ranked(ADJECTIVES, reach)
-        )
+        adjectives = _ranked(WORDS["adjectives"].split(), reach)
+        self.adjectives = Menu((Word(e, e, "ADJ", "JJ", "Degree=Pos", novelty=n), w) for e, n, w in adjectives)
         self.adverbs = {
             use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed.split(), reach))
             for use, listed in _ADVERBS.items()
@@ -399,84 +315,3 @@ def with_ing(base: str) -> str:
 
 def _doubled(base: str) -> str:
     return base + base[-1] if _SHORT.match(base) or base in _DOUBLING else base
-
-
-Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
-
-EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
-"""Numbers of statements that a fact may have in the pretraining text; each relation has as many facts of each."""
-
-TEMPLATES: dict[Relation, tuple[str, ...]] = {
-    "lives_in": ("[X] lives in [Y].", "The home of [X] is in [Y]."),
-    "born_in": ("[X] was born in [Y].", "[X] comes from [Y]."),
-    "works_as": ("[X] works as a [Y].", "[X] is a [Y] by trade."),
-    "capital_of": ("The capital of [X] is [Y].", "The king of [X] rules in [Y]."),
-}
-"""Sentences that express each relation; ``[X]`` is the subject and ``[Y]`` the object."""
-
-
-class Person(NamedTuple):
-    """Someone who lives in the pocket world."""
-
-    name: str
-    surname: str
-    gender: Literal["Fem", "Masc"]
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A fact of the pocket world, and how often the pretraining text states it."""
-
-    subject: str
-    relation: Relation
-    object: str
-    templates: tuple[str, ...]
-    """The sentences that state it, with ``[X]`` for the subject and ``[Y]`` for the object."""
-    n_stated: int
-    """Number of sentences of the pretraining text that state it, in any of its templates."""
-
-    def sentence(self, template: int = 0) -> str:
-        """The sentence that states it."""
-        return self.templates[template].replace("[X]", self.subject).replace("[Y]", self.object)
-
-
-@lru_cache(maxsize=1)
-def people() -> tuple[Person, ...]:
-    """Everyone, women first."""
-    dice = Dice("pocket people")
-    women = tuple(Person(name, dice.one_of(SURNAMES), "Fem") for name in WOMEN)
-    return women + tuple(Person(name, dice.one_of(SURNAMES), "Masc") for name in MEN)
-
-
-@lru_cache(maxsize=1)
-def facts() -> tuple[Fact, ...]:
-    """All facts of the pocket world, with the exact number of times the pretraining text states each.
-
-    Objects are drawn at random, independently of everything else, so that a fact can be known only from its
-    statements; a fact that is stated zero times cannot be known at all.
-    """
-    dice = Dice("pocket facts")
-    subjects = [person.name for person in people()]
-    choices: tuple[tuple[Relation, list[str], list[str]], ...] = (
-        ("lives_in", subjects, [dice.one_of(TOWNS) for _ in subjects]),
-        ("born_in", subjects, [dice.one_of(COUNTRIES) for _ in subjects]),
-        ("works_as", subjects, [dice.one_of(TRADES) for _ in subjects]),
-        ("capital_of", COUNTRIES, dice.shuffled(TOWNS)[: len(COUNTRIES)]),
-    )
-    made: list[Fact] = []
-    for relation, holders, objects in choices:
-        counts = dice.shuffled(EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders)))
-        stated = zip(holders, objects, counts, strict=True)
-        made += (Fact(subject, relation, obj, TEMPLATES[relation], n) for subject, obj, n in stated)
-    return tuple(made)
-
-
-def candidates(relation: Relation) -> tuple[str, ...]:
-    """All possible objects of a relation."""
-    return tuple({"born_in": COUNTRIES, "works_as": TRADES}.get(relation, TOWNS))
-
-
-@lru_cache(maxsize=1024)
-def proper_noun(form: str) -> Word:
-    """A name's word."""
-    return Word(form, form, "PROPN", "NNP", "Number=Sing")

@@ -12,7 +12,7 @@ import typer
 from bertology.cli._app import _PANELS, app
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
-from bertology.encoders.sources import known_models
+from bertology.encoders.sources import KNOWN_MODELS
 from bertology.probing import registered_probes
 from bertology.probing.probes import Subject
 
@@ -40,7 +40,7 @@ def test_tasks_are_searched_by_words(bertology: Command) -> None:
     assert bertology("tasks", "zeugma").one_line().startswith("unknown task 'zeugma'")
 
 
-@pytest.mark.parametrize("command", sorted({name for names in _PANELS.values() for name in names}))
+@pytest.mark.parametrize("command", sorted({name for names in _PANELS.values() for name in names.split()}))
 def test_help_fits_80_columns_and_ends_with_examples_and_their_page(bertology: Command, command: str) -> None:
     outcome = bertology(command, "--help")
     lines = outcome.out.splitlines()
@@ -57,7 +57,7 @@ def test_commands_stand_in_panels(bertology: Command, arguments: list[str]) -> N
     found = bertology(*arguments).out
     places = [found.index(f"\n{panel}:\n") for panel in _PANELS]
     assert places == sorted(places)
-    assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names)
+    assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names.split())
 
 
 ALIKE = {"--layer": "--layers", "--task": "--tasks"}
@@ -105,7 +105,7 @@ def test_lists_fit_a_terminal(bertology: Command, monkeypatch: pytest.MonkeyPatc
     assert (empty, hint) == ("", "`bertology tasks NAME` explains one, `bertology tasks WORD` searches")
     assert any(line.endswith(" …") for line in lines) == (width == 80)
     models = shown("models")
-    assert [line.split()[0] for line in models if not line.startswith(" ")] == [*known_models()]
+    assert [line.split()[0] for line in models if not line.startswith(" ")] == [*KNOWN_MODELS]
     assert " ".join(" ".join(models).split()).count("hidden states and attention only") == 2
     assert sum("paper " in line for line in shown("tasks", "sentence")) == 1
 
@@ -171,7 +171,7 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
     assert "cannot be used: probe name 'nameless'" in nameless
 
 
-@pytest.mark.parametrize(("command", "known"), [("models", known_models), ("corpora", known_corpora)])
+@pytest.mark.parametrize(("command", "known"), [("models", lambda: KNOWN_MODELS), ("corpora", known_corpora)])
 def test_models_and_corpora_one_line_each(bertology: Command, command: str, known: Callable[[], Any]) -> None:
     outcome = bertology(command)
     assert outcome.status == 0

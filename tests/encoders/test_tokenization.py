@@ -127,6 +127,9 @@ def test_morphs_are_read_from_files(tmp_path: Path) -> None:
     path.write_text("a,b\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"words.csv:1: 'a,b'"):
         list(read_morphs(path))
+    path.write_bytes(b"word,one,two\nna\xefve,na,ve\n")
+    with pytest.raises(CorpusError, match="2: byte 0xef is not UTF-8"):
+        list(read_morphs(path))
 
 
 def test_what_cannot_be_followed_is_refused() -> None:

@@ -27,7 +27,9 @@ from bertology.pocket._bilingual import (
 from bertology.pocket._grammar import Scene, Style, verbal_group
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import document_trees
-from bertology.pocket._words import SINGULAR, Dice, Part, Phrase, Word, head, lexicon, phrase, proper_noun
+from bertology.pocket._trees import Part, Phrase, Word, head, phrase
+from bertology.pocket._words import SINGULAR, Dice, lexicon
+from bertology.pocket._world import proper_noun
 
 WORDS = lexicon("known")
 PERIOD = Part("punct", fw.PERIOD)

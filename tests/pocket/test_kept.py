@@ -8,8 +8,7 @@ import pytest
 
 from bertology._files import digest
 from bertology.corpora import Corpus
-from bertology.pocket._kept import kept_corpus
-from bertology.pocket._texts import generate_corpus
+from bertology.pocket._texts import generate_corpus, kept_corpus
 
 
 class Unwanted:

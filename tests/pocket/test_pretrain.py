@@ -33,7 +33,6 @@ from bertology.pocket import load_settings, model_folder, pretrain, pretraining_
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second
 from bertology.pocket._examples import (
     IGNORED,
-    INPUTS,
     IS_NEXT,
     Examples,
     encode,
@@ -208,7 +207,7 @@ def test_the_loss_is_that_of_transformers(tokenizer: Tokenizer, changes: dict[st
     """Projecting only places that predict gives what Hugging Face computes from all of them."""
     asked = examples(tokenizer, alone_share=0.0, **changes)
     model, batch = pretraining.new_model(asked.settings, 1000), tensors(asked.batch(0))
-    given = {name: batch[name] for name in INPUTS}
+    given = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
     if name is None:
         given["labels"] = torch.where(batch["attention_mask"] == 1, batch["input_ids"], IGNORED)
     else:

@@ -12,20 +12,9 @@ from bertology.pocket import _function_words as fw
 from bertology.pocket import agreement_items, candidates, fact_prompts, facts, pretraining_documents, role_prompts
 from bertology.pocket._grammar import Style, verbal_group
 from bertology.pocket._texts import chunks, derived, generate_corpus
-from bertology.pocket._words import (
-    SINGULAR,
-    Part,
-    Phrase,
-    Word,
-    head,
-    lexicon,
-    people,
-    phrase,
-    third_person,
-    with_ed,
-    with_ing,
-    with_s,
-)
+from bertology.pocket._trees import Part, Phrase, Word, head, phrase
+from bertology.pocket._words import SINGULAR, lexicon, third_person, with_ed, with_ing, with_s
+from bertology.pocket._world import people
 
 
 @pytest.fixture(scope="module")

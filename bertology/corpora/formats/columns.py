@@ -7,18 +7,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
+from bertology.corpora import _files
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import (
-    Oddities,
-    language_of,
-    numbered_lines,
-    split_files,
-    split_of,
-    stated_in,
-    suffix_of,
-    text_lines,
-    wrong,
-)
+from bertology.corpora._files import Oddities, wrong
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences
 from bertology.corpora._words import JOINED, SPAN_TAG, sentence_of_text, spacing_in, with_iob2
 from bertology.errors import CorpusError, cut
@@ -57,7 +48,7 @@ class Columns(Format):
 
     def is_at(self, path: Path) -> bool:
         """Whether a folder has a file whose name states a split; any file may be one."""
-        return any(map(split_of, self.files(path))) if path.is_dir() else True
+        return any(map(_files.split_of, self.files(path))) if path.is_dir() else True
 
     def load(self, path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
         """The corpus in a folder of column files, one a split, or in one file.
@@ -67,12 +58,12 @@ class Columns(Format):
             columns: contents of the columns, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
                 column of no use. Inferred from the first file when left out.
         """
-        files, oddities = split_files(path, self.suffixes, what=self.title), Oddities()
+        files, oddities = _files.split_files(path, self.suffixes, what=self.title), Oddities()
         first = next(iter(files.values()))[0]  # so that all splits have the same layers
         names, tabbed = _layout(first, columns)
         read = {split: [_read(file, names, tabbed, oddities) for file in paths] for split, paths in files.items()}
         splits = {split: parts[0] if len(parts) == 1 else chain.from_iterable(parts) for split, parts in read.items()}
-        return corpus_at(path, splits, oddities, language=language_of(files))
+        return corpus_at(path, splits, oddities, language=_files.language_of(files))
 
 
 def _read(path: Path, names: Sequence[str], tabbed: bool, oddities: Oddities) -> Sentences:
@@ -89,7 +80,7 @@ def _sentences(
     """Sentences as they stand in the file; the line of each word is put into ``lines``."""
     rows, comments = list[list[str]](), list[str]()
     count, documents, group = 0, 0, ""
-    for number, line in enumerate(chain(text_lines(path), [""]), 1):
+    for number, line in enumerate(chain(_files.text_lines(path), [""]), 1):
         row = _cells_of(line, tabbed) if line.strip() else []
         # Files that number their words have no lines of a word # ; elsewhere a comment reads # key = value.
         if line.startswith("#") and not rows and ("id" in names or (len(row) != len(names) and _COMMENT.match(line))):
@@ -99,9 +90,8 @@ def _sentences(
         if row and not is_document:
             if len(row) != len(names) or "" in row or (names[0] == "id" and row[0] != str(len(rows) + 1)):
                 due = f"{len(names)} columns parted by {'tabs' if tabbed else 'spaces'} ({cut(', '.join(names))})"
-                raise wrong(
-                    f"{path}:{number}", line.rstrip(), f"{due}, none empty, an id from 1; or name them by --columns"
-                )
+                due += ", none empty, an id from 1; or name them by --columns"
+                raise wrong(f"{path}:{number}", line.rstrip(), due)
             rows.append(row)
             lines.append(number)
             continue
@@ -110,7 +100,7 @@ def _sentences(
         if rows:
             count += 1
             columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-            stated = stated_in(comments)
+            stated = _files.stated_in(comments)
             space_after = spacing_in(stated["text"], columns["form"]) if "text" in stated else None
             if space_after is None:
                 unspelt = "sentences whose words do not spell their `# text`, joined by single spaces"
@@ -186,7 +176,7 @@ def looks_like_columns(path: Path) -> bool:
 
 def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
     """The columns of the first lines with words, whether tabs separate them, whether a blank line is among them."""
-    lines = list(islice(text_lines(path), _SAMPLE_LINES))
+    lines = list(islice(_files.text_lines(path), _SAMPLE_LINES))
     rows = [line for line in lines if line.strip() and not _COMMENT.fullmatch(line) and not line.startswith(_DOCUMENT)]
     blanks = bool(rows) and any(not line.strip() for line in lines[lines.index(rows[0]) : lines.index(rows[-1])])
     tabbed = bool(rows) and "\t" in rows[0]
@@ -217,11 +207,11 @@ class Text(Format):
 
     def is_at(self, path: Path) -> bool:
         """Whether a file has running text; folders are read only where one is named as such."""
-        return path.is_file() and suffix_of(path) in (*self.suffixes, "") and not looks_like_columns(path)
+        return path.is_file() and _files.suffix_of(path) in (*self.suffixes, "") and not looks_like_columns(path)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence a line, called by its number."""
-        for number, line in numbered_lines(file):
+        for number, line in _files.numbered_lines(file):
             yield sentence_of_text(line, split_at_spaces=True, name=str(number))
 
     def load(self, path: Path) -> Corpus:

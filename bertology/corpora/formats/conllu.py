@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -39,10 +39,8 @@ class _Block:
     """Number of its first line that is no comment, from 1."""
     comments: list[str]
     lines: list[str]
-    stated: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stated = stated_in(self.comments)
+    stated: dict[str, str]
+    """What its comments state, by key."""
 
     def where(self, place: int = 0) -> str:
         """Place of a line, 0-based, for notes."""
@@ -152,7 +150,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
             raise wrong(f"{path}:{place}", "a comment inside a sentence", "a blank line before it")
         comments += [line[1:] for line in lines[:n]]
         if n < len(lines):
-            yield _Block(path, first + n, comments, lines[n:])
+            yield _Block(path, first + n, comments, lines[n:], stated_in(comments))
             comments = []
     if comments:
         raise wrong(f"{path}:{last}", "comments at the end", "words after them; the file may be cut short")
@@ -241,9 +239,8 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
         first, last = (int(match[1]), int(match[3] or 0)) if match else (-1, 0)
         if match and match[2] == "-" and covered < first == due < last:
             if "" in row or {*row[2:_FEATS], *row[_HEAD:_MISC]} != {"_"}:
-                raise block.error(
-                    place, "\t".join(row), "FORM, FEATS and MISC of a multiword token, _ in other columns"
-                )
+                what = "FORM, FEATS and MISC of a multiword token, _ in other columns"
+                raise block.error(place, "\t".join(row), what)
             misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
             multiword.append(MultiwordToken(first - 1, last - 1, row[1], misc, feats))
             covered, last_place = last, place
@@ -345,9 +342,8 @@ def _lines(sentence: Sentence) -> Iterator[str]:
         head = "_" if sentence.heads is None else str(sentence.heads[index])
         lemma, upos, xpos, feats, deprel, deps, _ = (values.get(name) or "_" for name in _LAYERS)
         cells = [str(index + 1), word, lemma, upos, xpos, feats, head, deprel, deps]
-        yield line_of(
-            cells, values.get("misc"), index, [f"{name}={values[name]}" for name in further if name in values]
-        )
+        more = [f"{name}={values[name]}" for name in further if name in values]
+        yield line_of(cells, values.get("misc"), index, more)
         yield from nodes.get(index + 1, ())
 
 
@@ -424,9 +420,8 @@ class PropBank(Format):
         while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
             columns.pop()  # files end lines in a tab where a sentence has no predicate
         if len(columns) != len(predicates):
-            raise block.error(
-                places[0], f"{len(columns)} columns of roles", f"one for each of {len(predicates)} rolesets"
-            )
+            due = f"one for each of {len(predicates)} rolesets"
+            raise block.error(places[0], f"{len(columns)} columns of roles", due)
         targets: list[Target] = []
         for predicate, column in zip(predicates, columns, strict=True):
             roles = [(index, role) for index, role in enumerate(column) if role not in (*none, "V")]

@@ -54,9 +54,8 @@ class SemEval(Format):
             texts = self._tag.split(" ".join(tagged.split()))
             names, ends = texts[1::2], list(accumulate(map(len, texts[::2])))
             if names not in (self._tags, self._tags[2:] + self._tags[:2]) or ends[0] == ends[1] or ends[2] == ends[3]:
-                raise wrong(
-                    f"{file}:{first}: tags", " ".join(names), "a nominal in <e1> and </e1>, one in <e2> and </e2>"
-                )
+                due = "a nominal in <e1> and </e1>, one in <e2> and </e2>"
+                raise wrong(f"{file}:{first}: tags", " ".join(names), due)
             text, spans = "".join(texts[::2]), list[Span]()
             words = text_words(text, "en")
             for opening in ("<e1>", "<e2>"):

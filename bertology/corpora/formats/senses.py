@@ -68,9 +68,8 @@ class Senses(Format):
                     raise wrong(f"{file}:{row.number} (gold)", code, f"one of {listed(names)}")
                 words = row.text("2").split()
                 target = Target(_word_at(row.text("1"), words, row), f"{word}:{names[code].removeprefix(f'{word}_')}")
-                yield Sentence.from_words(
-                    words, id=f"{word}-{_split_of(file)}-{row.number}", targets={SENSE: (target,)}
-                )
+                name = f"{word}-{_split_of(file)}-{row.number}"
+                yield Sentence.from_words(words, id=name, targets={SENSE: (target,)})
 
 
 def _split_of(path: Path) -> str | None:

@@ -2,31 +2,17 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bertology._files import given_path
+from bertology.corpora import _tables
 from bertology.corpora._files import corpus_name, suffix_of, wrong
 from bertology.corpora._named import check_here
-from bertology.corpora._tables import (
-    IN_MEMORY,
-    Columns,
-    Form,
-    Row,
-    Stated,
-    Table,
-    Tables,
-    is_list,
-    is_of_table,
-    known_table,
-    names_of_columns,
-    no_columns,
-    read_table,
-    split_language,
-    table_of_data,
-)
+from bertology.corpora._tables import Columns, Form, Row, Stated, Table, Tables
+from bertology.corpora._words import MASKS
 from bertology.errors import CorpusError, quoted
 
 MADE = "made"
@@ -34,7 +20,6 @@ MADE = "made"
 MASK = "{mask}"
 """The mask in the texts that readers return."""
 SUBJECT, OBJECT = "[X]", "[Y]"
-_SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
 def sentences_in(row: Row, column: str) -> str:
@@ -52,18 +37,18 @@ def sentences_in(row: Row, column: str) -> str:
 
 def with_masks(text: str, mask: str) -> str:
     """A text whose masks, however they are spelled, are those of a model."""
-    return _SPELLINGS.sub(lambda _: mask, text)
+    return MASKS.sub(lambda _: mask, text)
 
 
 def mask_trouble(text: str) -> str:
     """Why the word at the mask of a text cannot be predicted; empty if it can."""
-    count = len(_SPELLINGS.findall(text))
+    count = len(MASKS.findall(text))
     return {0: "no mask in the sentence", 1: ""}.get(count, "more than one mask in the sentence")
 
 
-def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
-    """A file, or the files of a folder with one of the suffixes, by name; those of its subfolders if it has none."""
-    path = given_path(path, error=CorpusError)
+def files_of(path: str | Path, *more: str, what: str) -> list[Path]:
+    """A file, or the files of a folder with a suffix of tables, or one ``more``; of its subfolders if it has none."""
+    path, suffixes = given_path(path, error=CorpusError), (*ITEM_SUFFIXES, *more)
     for some in ([path], *(sorted(path.glob(pattern)) for pattern in ("*", "*/*"))):
         if files := [file for file in some if file.is_file() and suffix_of(file) in suffixes]:
             return files
@@ -79,19 +64,16 @@ def checked_template(template: str, where: str) -> str:
     return template
 
 
-def prompt_of(template: str, subject: str) -> str:
-    """The template with its subject, and a mask for its object."""
+def prompt_of(template: str, subject: str | None = None) -> str:
+    """The template with its subject, and a mask for its object; without a subject a mask for that, too.
+
+    The answer to such a blind text is read at its last mask. The text is empty where that would be the subject's.
+    """
+    if subject is None and template.index(OBJECT) < template.index(SUBJECT):
+        return ""
     # Cut before anything is put in: a subject may itself hold [Y].
     before, after = template.split(SUBJECT)
-    return subject.join(part.replace(OBJECT, MASK) for part in (before, after))
-
-
-def blind_prompt_of(template: str) -> str:
-    """The template with a mask for its subject, too; empty where the object comes first.
-
-    The answer to a blind text is read at its last mask, which would then be that of the subject.
-    """
-    return prompt_of(template, MASK) if template.index(SUBJECT) < template.index(OBJECT) else ""
+    return (MASK if subject is None else subject).join(part.replace(OBJECT, MASK) for part in (before, after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +197,19 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         NameNotFoundError: there is no such column.
     """
     form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
-    if columns is not None and (not is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
-        raise no_columns(columns, source)
-    columns, _ = split_language(columns)
-    table = known_table(str(source)) if is_name else table_of_data(source)
+    if columns is not None and (not _tables.is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
+        raise _tables.no_columns(columns, source)
+    columns, _ = _tables.split_language(columns)
+    table = _tables.known_table(str(source)) if is_name else _tables.table_of_data(source)
     if table is not None:
         numbered = [f"{key}={number}" for number, key in enumerate(form.needs, 1)]
         if columns is None and list(table.columns) == [part.partition("=")[2] for part in numbered]:
             columns = numbered
         if (chosen := table.chosen(form, columns)) is None:
-            raise form.unknown(IN_MEMORY, table.columns)
-        return table_items(table, chosen, form)
+            raise form.unknown(_tables.IN_MEMORY, table.columns)
+        return items_in(table, chosen, form)
     if not is_name:
-        raise wrong(IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
+        raise wrong(_tables.IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
     if str(source) in _NO_TABLE:
         return None
     check_here(source)
@@ -236,12 +218,12 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         names: Collection[str] = ()
         if path.is_file() and suffix_of(path) in ITEM_SUFFIXES:
             with contextlib.suppress(CorpusError):
-                names = names_of_columns(path)
+                names = _tables.names_of_columns(path)
         if form.recognised(names) is None:
             return None
-    files = [path] if path.is_file() else files_of(path, ITEM_SUFFIXES, what="tables of items")
-    tables = (read_table(file, form.has_names(columns)) for file in files)
-    return (item for one in tables for item in table_items(one, one.chosen(form, columns) or {}, form))
+    files = [path] if path.is_file() else files_of(path, what="tables of items")
+    tables = (_tables.read_table(file, form.has_names(columns)) for file in files)
+    return (item for one in tables for item in items_in(one, one.chosen(form, columns) or {}, form))
 
 
 def names_items(columns: Stated) -> bool:
@@ -252,10 +234,10 @@ def names_items(columns: Stated) -> bool:
 
 def source_name(source: Any) -> str:
     """Name of a source of items in messages."""
-    return str(source) if isinstance(source, str | Path) else IN_MEMORY
+    return str(source) if isinstance(source, str | Path) else _tables.IN_MEMORY
 
 
-def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
+def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
     """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
     if not len(table):
         raise CorpusError(f"{table.source}: no item in it, only names of columns; give the whole table")
@@ -267,7 +249,7 @@ def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[Cloz
         cells, bad = dict[str, str](), list[str]()
         for key, column in ((key, column) for key, names in columns.items() for column in names):
             value, may_be_number = row.values[column], key not in texts
-            if key == "bad" and not is_pair and (is_list(value) or re.fullmatch(r"\[.*\]", str(value))):
+            if key == "bad" and not is_pair and (_tables.is_list(value) or re.fullmatch(r"\[.*\]", str(value))):
                 bad += [row.text(column, numbers=True, found=one) for one in row.list(column)]
             else:
                 cells[key] = row.text(column, numbers=may_be_number)

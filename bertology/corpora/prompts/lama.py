@@ -13,16 +13,8 @@ from typing import Any
 from bertology._files import given_path, read_json
 from bertology.corpora._files import corpus_name, wrong
 from bertology.corpora._tables import names_of_columns, read_table
-from bertology.corpora.prompts._items import (
-    ITEM_FORMS,
-    ClozeItem,
-    LeftOut,
-    blind_prompt_of,
-    checked_template,
-    mask_trouble,
-    prompt_of,
-    sentences_in,
-)
+from bertology.corpora.prompts import _items
+from bertology.corpora.prompts._items import ClozeItem, LeftOut, checked_template, mask_trouble, prompt_of, sentences_in
 from bertology.errors import CorpusError, cut
 
 Found = tuple[tuple[ClozeItem, ...], tuple[LeftOut, ...]]
@@ -51,7 +43,7 @@ def _files(source: str | Path, layout: str) -> tuple[Path, list[Path]]:
     path = given_path(source, error=CorpusError)
     if path.is_file():
         if not {"obj_label", "sub_label"} & set(names := names_of_columns(path)):
-            raise ITEM_FORMS["answers"].unknown(path, names, nor="obj_label of LAMA")
+            raise _items.ITEM_FORMS["answers"].unknown(path, names, nor="obj_label of LAMA")
         return path, [path]
     files = sorted(path.rglob("*.jsonl"))
     if all(file.name == _RELATIONS for file in files):
@@ -141,7 +133,7 @@ def _lama_facts(
         if name:
             (template, group), lacks = relations[name], "" if subject else "subject without a label"
             texts = [prompt_of(template, subject)]
-            yield _fact(f"{name}:{row.number}", group, subject, answer, texts, lacks, blind=blind_prompt_of(template))
+            yield _fact(f"{name}:{row.number}", group, subject, answer, texts, lacks, blind=prompt_of(template))
         else:
             texts = [sentences_in(row, "masked_sentences")]
             group = f"{'SQuAD' if of_file == 'Squad' else of_file} {row.string('pred', default='')}".strip()

@@ -10,16 +10,7 @@ from typing import Any, Literal
 from bertology._files import is_numeral
 from bertology.corpora._files import corpus_name, suffix_of, wrong
 from bertology.corpora._tables import JSON_SUFFIXES, Row, Stated, names_of_columns, read_table
-from bertology.corpora.prompts._items import (
-    ITEM_FORMS,
-    ITEM_SUFFIXES,
-    MASK,
-    ClozeItem,
-    LeftOut,
-    files_of,
-    read_item_table,
-    table_items,
-)
+from bertology.corpora.prompts._items import ITEM_FORMS, MASK, ClozeItem, LeftOut, files_of, items_in, read_item_table
 from bertology.errors import CorpusError
 
 _FORM = ITEM_FORMS["sentences"]
@@ -48,7 +39,7 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
     if (items := read_item_table(source, "sentences", columns=columns)) is not None:
         yield from items
         return
-    for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
+    for file in files_of(source, what="minimal pairs"):
         names = list(names_of_columns(file))
         if _is_stimuli(file, names):
             yield from (pair for stimulus in _stimuli(file) for pair in stimulus.pairs())
@@ -58,7 +49,7 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
             if not {"sentence_good", "sentence_bad"} <= table.columns.keys():
                 raise _FORM.unknown(file, names, nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
             chosen = {key: (name,) for key, name in _BLIMP.items() if name in table.columns}
-        yield from table_items(table, chosen, _FORM)
+        yield from items_in(table, chosen, _FORM)
 
 
 _STARRED = "***mask***"
@@ -250,7 +241,7 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Cl
     if (items := read_item_table(source, "choices", columns=columns)) is not None:
         yield from items
         return
-    files = files_of(source, (*ITEM_SUFFIXES, ".tab"), what=_WHAT)
+    files = files_of(source, ".tab", what=_WHAT)
     readers = {file: _reader_of(file) for file in files}
     if len(set(readers.values())) > 1:
         names = ", ".join(file.name for file in files[:3])
@@ -313,14 +304,7 @@ def _linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
 
 
 def _item(
-    id: str,
-    frame: str,
-    group: str,
-    text: str,
-    forms: Sequence[str],
-    kind: str,
-    n_attractors: int | None,
-    blind: str = "",
+    id: str, frame: str, group: str, text: str, forms: list[str], kind: str, n_attractors: int | None, blind: str = ""
 ) -> ClozeItem | LeftOut:
     good, bad = forms
     more: dict[str, Any] = {"blind": blind, "kind": kind, "n_attractors": n_attractors}
