@@ -53,7 +53,7 @@ from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, listed
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
+from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, RunningModel
 
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
 
@@ -114,18 +114,16 @@ class Patching(CausalProbe):
             raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
         return CausalItems(some, split_language(columns)[1])
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by frame; of the parts of a block from layer 1 on."""
         from bertology.causal.patching import NoOtherTextError, known_pairs
 
-        assert items is not None
+        encoder, items = model.encoder, model.items
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
         sensitive = _sensitive(encoder, some, skipped, items.language) if self.of == "minimal_pairs" else None
         pairs: Sequence[causal.PatchPair] = some if sensitive is None else sensitive.pairs
-        chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
+        chosen = [layer for layer in model.layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
             pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
             skipped.update(map(pair_reason, reasons))

@@ -15,7 +15,7 @@ unknown spurious correlation*. :func:`bertology.causal.truth.method_scores` says
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from bertology.causal import CausalItems, CausalProbe
 from bertology.errors import CorpusError
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, ProbeFamily, Splits
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -87,24 +87,22 @@ class Truth(CausalProbe):
             raise CorpusError(f"{source}: causes are known of the pocket world: leave the corpus out")
         return CausalItems(truth_items(self.of, self.n_texts))
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Scores of all methods, on the texts of which the model, or a classifier trained from it, decides rightly."""
         from bertology.causal.probes import cluster_sums
         from bertology.causal.truth import decided_rightly, method_scores
 
-        assert items is not None
+        items: tuple[Any, ...] = model.items.items
         with tempfile.TemporaryDirectory() as folder:
-            model = self._trained(encoder, folder) if self.of in _TRAINED else encoder
-            right = decided_rightly(model, items.items)
-            known = [item for item, yes in zip(items.items, right, strict=True) if yes]
+            encoder = self._trained(model.encoder, folder) if self.of in _TRAINED else model.encoder
+            right = decided_rightly(encoder, items)
+            known = [item for item, yes in zip(items, right, strict=True) if yes]
             skipped = {"words of other numbers of pieces": right.count(None)}
             yield GeometryCounts(len(known), skipped=skipped | {"the model decides otherwise": right.count(False)})
-            clusters = [item.cluster for item in items.items]
+            clusters = [item.cluster for item in items]
             values = np.array([[np.nan if one is None else float(one) for one in right]])  # left out where NaN
-            yield cluster_sums("decision_accuracy", layers[:1], values, None, clusters)
-            yield from method_scores(model, known, layers=layers)
+            yield cluster_sums("decision_accuracy", model.layers[:1], values, None, clusters)
+            yield from method_scores(encoder, known, layers=model.layers)
 
     def _trained(self, encoder: Encoder, folder: str) -> Encoder:
         """The model with a head that has learned the labels."""

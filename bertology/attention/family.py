@@ -13,7 +13,7 @@ from bertology.families import contract, sums
 from bertology.families.model_corpus import ModelCorpus, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
 from bertology.measures.sums import HeadRatios
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
 
 if TYPE_CHECKING:
@@ -91,10 +91,9 @@ class _Heads(sums.SumsFamily):
         probe = self.configured(cells.probe, cells.config)
         assert isinstance(probe, GateProbe)
         watch, splits, on_long = Stopwatch(), job.pair.splits, job.pair.request.on_long
-        how: dict[str, Any] = {"layers": _layers(cells), "on_long": on_long, "progress": job.progress}
-        if "dev" in probe.reads and len(splits.dev):
-            how["dev"] = splits.dev
-        found = probe.measure(job.get_encoder(), splits.test, **how)
+        texts = {name: text for name, text in job.pair.texts(probe.reads).items() if len(text) or name == "test"}
+        how: dict[str, Any] = {"on_long": on_long, "progress": job.progress}
+        found = probe.measure(RunningModel(job.get_encoder(), texts, _layers(cells), **how))
         if not isinstance(found, Measured):
             by_split = found if isinstance(found, Mapping) else {"test": found}
             found = Measured(by_split, GeometryCounts(splits.test.n_words))

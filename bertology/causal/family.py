@@ -5,7 +5,7 @@ The model runs when cells are computed: nothing is stored.
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import cast
+from typing import Any, cast
 
 from bertology.causal.probes import CausalItems, CausalProbe
 from bertology.errors import CorpusError
@@ -14,7 +14,7 @@ from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, write_sums
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
 
 
@@ -52,8 +52,8 @@ class _Causal(SumsFamily):
         texts, items, found = job.pair.texts(probe.reads), _items(job.pair, probe), list[LayerSums]()
         with named_task(probe):
             counts = probe.counts(texts, items)
-            on_long = job.pair.request.on_long
-            for one in probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long):
+            how: dict[str, Any] = {"on_long": job.pair.request.on_long, "progress": job.progress}
+            for one in probe.measure(RunningModel(job.get_encoder(), texts, cells.layers_read, items, **how)):
                 if isinstance(one, GeometryCounts):
                     counts = one
                 else:

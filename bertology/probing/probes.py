@@ -9,17 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from bertology._files import digest
 from bertology._names import Registered, Registry, name_not_found
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
+from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
-from bertology.probing.items import Examples, layer_examples, target_examples, tree_examples
+from bertology.probing.items import Examples, Splits, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
 
 _KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
 _MOST_COMPARED = 80  # characters of an unknown name that are compared with those there are
@@ -192,6 +197,22 @@ class RepresentationProbe(Probe):
         Raises:
             CorpusError: the split has no such labels.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class RunningModel:
+    """An open model, to be left as it is found, and what a probe measures on it."""
+
+    encoder: "Encoder"
+    sentences: Splits
+    """The splits that the probe reads."""
+    layers: Sequence[int]
+    """The layers that are asked about, those of heads from 1; a statistic may be of fewer."""
+    items: Any = None
+    """Items of the probe's own; None where it reads splits."""
+    on_long: OnLong = "window"
+    """Treatment of sentences longer than the model takes, as in :meth:`bertology.Encoder.tokenize`."""
+    progress: Progress = silent
 
 
 def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:
