@@ -54,12 +54,10 @@ class ExchangedDirections(CausalProbe):
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by pair."""
-        from bertology.causal.patching import known_pairs
-
         items, layers = model.items, model.layers
         reasons, methods, pairs = list[str](), self.methods, list(items.some(self.most_pairs).items)
         if self.of == "facts":
-            pairs, reasons = known_pairs(model.encoder, items.items, most=self.most_pairs)
+            pairs, reasons = causal.patching.known_pairs(model.encoder, items.items, most=self.most_pairs)
             if not pairs:  # as of random weights
                 yield GeometryCounts(0, skipped=Counter(map(pair_reason, reasons)))
                 yield cluster_sums("exchange_accuracy", layers, np.zeros((len(layers), 1)), np.zeros((1, 1)), [""])

@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from bertology import attention, finetuning
 from bertology.attention import GateProbe
 from bertology.attention.probes import Measured
 from bertology.errors import NameNotFoundError
@@ -92,11 +93,8 @@ class _OfWords(GateProbe):
 
     def scored(self, model: RunningModel, split: str) -> GatedTask:
         """The task on which the model is scored."""
-        # What computes needs torch, which listing the tasks should not wait for.
-        from bertology.attention.importance import MaskedWords
-
         how: dict[str, Any] = {"share": self.share, "seed": self.seed, "on_long": model.on_long}
-        return MaskedWords(model.encoder, model.sentences[split], **how)
+        return attention.importance.MaskedWords(model.encoder, model.sentences[split], **how)
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,7 @@ class HeadImportance(_OfWords):
         Raises:
             ModelError: the model has no head for the task, or its heads cannot be gated.
         """
-        from bertology.attention import importance
-
-        layers, progress = model.layers, model.progress
+        importance, layers, progress = attention.importance, model.layers, model.progress
         ratios: dict[str, tuple[HeadRatios, ...]] = {}
         by: list[Choice] = []
         for split in sorted(model.sentences):  # dev first
@@ -148,10 +144,9 @@ class OneHead(_OfWords):
 
     def measure(self, model: RunningModel) -> Measured:
         """The head of each layer that is kept is chosen on dev; on test itself without it."""
-        from bertology.attention import importance
-
         tasks = [self.scored(model, split) for split in (min(model.sentences), "test")]  # chosen on dev if there is one
-        of_heads, of_layers = importance.one_head_layers(*tasks, layers=model.layers, progress=model.progress)
+        how: dict[str, Any] = {"layers": model.layers, "progress": model.progress}
+        of_heads, of_layers = attention.importance.one_head_layers(*tasks, **how)
         return Measured({"dev": of_heads, "test": of_layers}, tasks[1].counts, tasks[1].notes)
 
 
@@ -163,24 +158,18 @@ class _OfTask(GateProbe):
     fixed_fields = ("share", "seed")  # of masked words
 
     def check(self, pair: ModelCorpus) -> None:
-        """See :func:`bertology.finetuning.losses.check_task`."""
-        from bertology.finetuning.losses import check_task
-
+        """See :func:`bertology.finetuning.check_task`."""
         how: dict[str, Any] = {name: getattr(pair.request, name) for name in ("on_long", "trust_remote_code")}
-        check_task(self.task.removeprefix(self.prefix), pair.source, pair.texts(self.reads), **how)
+        finetuning.check_task(self.task.removeprefix(self.prefix), pair.source, pair.texts(self.reads), **how)
 
     def model_identity(self, source: ModelSource) -> Mapping[str, str]:
         """The record of a fine-tuned model, and a head that is kept apart from its encoder."""
-        from bertology.finetuning.losses import head_files
-
-        return head_files(source)
+        return finetuning.head_files(source)
 
     def scored(self, model: RunningModel, split: str) -> GatedTask:
         """The task of the model."""
-        from bertology.finetuning.losses import HeadTask
-
         task = self.task.removeprefix(self.prefix)
-        return HeadTask(model.encoder, task, model.sentences[split], on_long=model.on_long)
+        return finetuning.HeadTask(model.encoder, task, model.sentences[split], on_long=model.on_long)
 
 
 class TaskImportance(_OfTask, HeadImportance):

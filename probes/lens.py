@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bertology import cloze
 from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
@@ -54,13 +55,10 @@ class Lens(CausalProbe):
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Divergences of each layer, by sentence; items are the subwords of masked words."""
-        from bertology.cloze import fit_lens
-        from bertology.cloze.lens import lens_measures
-
         train, test = (self._sample(model.sentences, split) for split in ("train", "test"))
-        lens = fit_lens(model.encoder, train, steps=self.steps, on_long=model.on_long)
+        lens = cloze.fit_lens(model.encoder, train, steps=self.steps, on_long=model.on_long)
         for name, read_by in (("tuned", lens), ("logit", None)):
-            found = lens_measures(model.encoder, test, read_by, seed=1, on_long=model.on_long)
+            found = cloze.lens.lens_measures(model.encoder, test, read_by, seed=1, on_long=model.on_long)
             settled = found.depth[None] <= np.arange(len(found.bits))[:, None]
             if name == "tuned":
                 yield GeometryCounts(len(found.sentence), train.n_words, unit="subwords")

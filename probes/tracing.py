@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.probes import cluster_sums, effect_sums
 from bertology.measures import share_metric, sum_metric
@@ -53,16 +54,12 @@ class Tracing(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Facts; of the pocket world those that its training text states."""
-        from bertology.causal.items import read_facts
-
-        return CausalItems(tuple(read_facts(source, columns=columns)))
+        return CausalItems(tuple(causal.items.read_facts(source, columns=columns)))
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by subject; of the parts of a block from layer 1 on."""
-        from bertology.causal.patching import known_facts, trace
-
         layers = model.layers
-        known = known_facts(model.encoder, model.items.items, most=self.most_facts)
+        known = causal.patching.known_facts(model.encoder, model.items.items, most=self.most_facts)
         skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}
         yield GeometryCounts(len(known.facts), skipped=skipped)
         share = np.zeros((len(layers), known.n_asked))
@@ -77,7 +74,7 @@ class Tracing(CausalProbe):
             if not of_site:
                 continue
             how: dict[str, Any] = {"site": site, "n_draws": self.draws, "n_deviations": self.deviations}
-            found = trace(model.encoder, known, layers=of_site, window=self.window, **how)
+            found = causal.patching.trace(model.encoder, known, layers=of_site, window=self.window, **how)
             yield from effect_sums(f"{prefix}effect", found, _SUBJECT)
             if not prefix:
                 for name, values in {"plain": found.base + found.whole, "noised": found.base}.items():

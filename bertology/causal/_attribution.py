@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from torch import Tensor
 
+from bertology._lazy import figures, pd, scipy
 from bertology._machine import on_each_core
 from bertology._names import aligned, check_name, folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
@@ -28,19 +28,13 @@ from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
 from bertology.causal.patching import check_changes, intervening_in, with_gradients
 from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, Target, fitting_pairs
+from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, find_part, starting_from
 from bertology.errors import BertologyError, ClozeError, ModelError, quoted
 from bertology.measures.intervals import intervals_over_clusters
+from bertology.measures.sums import Floats, Integers
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bertology._figures import ShownFigure
-    from bertology.encoders import Encoder
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Key = tuple[str, int]
 """A method and a layer."""
 OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
@@ -509,8 +503,6 @@ class Attributions(PageAndFigure):
         Args:
             most: number of the highest words that are masked or kept at most.
         """
-        from scipy.stats import kendalltau
-
         steps, parts = range(1, most + 1), dict[Key, list[tuple[float, ...]]]()
         for one in self.found:
             words = [word for word in range(len(one.words)) if word != one.mask]
@@ -526,7 +518,7 @@ class Attributions(PageAndFigure):
             whole, shares = probability(one.difference), {key: probability(value) for key, value in scores.items()}
             for key in self.methods:
                 lost = [[whole - shares[key, k, kind] for k in steps[: len(words)]] for kind in ("without", "only")]
-                tau = kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
+                tau = scipy.stats.kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
                 means = (float(np.mean(of_kind)) if words else np.nan for of_kind in lost)
                 parts.setdefault(key, []).append((*means, float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
@@ -538,8 +530,6 @@ class Attributions(PageAndFigure):
         (NaN of methods without sign), each with ``…_low`` and ``…_high``; and the mean ``seconds`` of a text, of all
         layers of the method together (NaN of scores that were given).
         """
-        import pandas as pd
-
         rows = []
         for key, found in zip(self.methods, self._means.tolist(), strict=True):
             row: dict[str, Any] = {"method": key[0], "layer": key[1]}
@@ -551,8 +541,6 @@ class Attributions(PageAndFigure):
     def to_pandas(self) -> pd.DataFrame:
         """A line for each text, method, layer and word: ``question``, ``method``, ``layer``, ``place``, ``word``,
         ``score``. Special tokens, of methods that score them, follow the words of a text with place 0."""
-        import pandas as pd
-
         rows = []
         for one in self.found:
             for (method, layer), scores in one.scores.items():
@@ -600,14 +588,12 @@ class Attributions(PageAndFigure):
             notes.append(f"special tokens, apart from the words: {shown} ({_title(*apart[0])})")
         return notes
 
-    def plot(self) -> ShownFigure:
+    def plot(self) -> figures.ShownFigure:
         """Words by methods in the first text, each method scaled to its largest score; has ``.save("words.svg")``."""
-        from bertology._figures import draw_cells
-
         one = self.found[0]
         shares = np.stack([scores / (np.abs(scores).max() or 1) for scores in one.scores.values()])
         caption = f"{self.notes(one)[0]}; each method in shares of its largest score"
-        return draw_cells(shares, rows=[_title(*key) for key in one.scores], columns=one.words, caption=caption)
+        return figures.draw_cells(shares, rows=[_title(*key) for key in one.scores], columns=one.words, caption=caption)
 
     def to_html(self) -> str:
         """A page with the words of each text, shaded by the scores of a method that is chosen; it makes no request.

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from bertology import encoders
 from bertology._files import digest
 from bertology._names import Registered, Registry, name_not_found
+from bertology._settings import checked_settings
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders.batching import OnLong
@@ -22,9 +24,6 @@ from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
 from bertology.probing.items import Examples, Splits, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 _KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
 _MOST_COMPARED = 80  # characters of an unknown name that are compared with those there are
@@ -163,8 +162,6 @@ class Probe(ABC):
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
         what_it_is |= {*self.fixed_fields}
-        from bertology._settings import checked_settings
-
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
@@ -203,7 +200,7 @@ class RepresentationProbe(Probe):
 class RunningModel:
     """An open model, to be left as it is found, and what a probe measures on it."""
 
-    encoder: "Encoder"
+    encoder: "encoders.Encoder"
     sentences: Splits
     """The splits that the probe reads."""
     layers: Sequence[int]
