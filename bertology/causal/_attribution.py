@@ -3,8 +3,6 @@
 :func:`attribute` computes scores by several methods; :class:`Attributions` holds, shows and checks them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import time
 import warnings
@@ -66,7 +64,7 @@ def attribute(
     unit: Unit = "word",
     scores: Mapping[str, Sequence[Sequence[float]]] | None = None,
     seed: int = 0,
-) -> Attributions:
+) -> "Attributions":
     """Scores of words for a prediction: of a choice at a mask the difference of two logits (Yin & Neubig 2022), of a
     label its logit minus that of another one; see :class:`Target`.
 
@@ -150,7 +148,7 @@ def attribute(
     settings: dict[str, Any] = {"baseline": baseline, "steps": steps, "span": span, "samples": samples}
     in_order = [method for method in every if method in methods]
 
-    def work(reader: Encoder, part: slice) -> list[Attributed]:
+    def work(reader: Encoder, part: slice) -> "list[Attributed]":
         found = []
         for number, one in list(kept.items())[part]:
             of_text = _Reader(reader, one, seed=(seed, number), **settings)
@@ -523,7 +521,7 @@ class Attributions(PageAndFigure):
                 parts.setdefault(key, []).append((*means, float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self) -> "pd.DataFrame":
         """A line for each method and layer, means over texts with 95 % intervals over clusters of texts.
 
         ``comprehensiveness``, ``sufficiency`` and ``rank_correlation`` (:class:`Faithfulness`), ``completeness_error``
@@ -538,7 +536,7 @@ class Attributions(PageAndFigure):
             rows.append(row | {"seconds": float(np.mean([one.seconds.get(key[0], np.nan) for one in self.found]))})
         return pd.DataFrame(rows)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A line for each text, method, layer and word: ``question``, ``method``, ``layer``, ``place``, ``word``,
         ``score``. Special tokens, of methods that score them, follow the words of a text with place 0."""
         rows = []
@@ -588,7 +586,7 @@ class Attributions(PageAndFigure):
             notes.append(f"special tokens, apart from the words: {shown} ({_title(*apart[0])})")
         return notes
 
-    def plot(self) -> figures.ShownFigure:
+    def plot(self) -> "figures.ShownFigure":
         """Words by methods in the first text, each method scaled to its largest score; has ``.save("words.svg")``."""
         one = self.found[0]
         shares = np.stack([scores / (np.abs(scores).max() or 1) for scores in one.scores.values()])

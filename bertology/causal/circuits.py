@@ -3,8 +3,6 @@
 :func:`circuit` scores edges and runs the model on the strongest ones alone, by the passes of ``_Runs``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -232,7 +230,7 @@ class Circuit:
         of = f"{self.model}, edges by {self.method}; pairs: {len(self.clusters)}{left_out}"
         return [of, score, f"faithfulness, CPR and CMD: {held}"]
 
-    def plot(self, *, most: int = 30) -> figures.ShownFigure:
+    def plot(self, *, most: int = 30) -> "figures.ShownFigure":
         """Draw the strongest edges, layers from the bottom up: their width is the size of the score, negative ones are
         orange."""
         drawn, graph, where = self.edges.head(most), self.graph, dict[str, tuple[float, float]]()

@@ -5,8 +5,6 @@ subject is noised. Both make :class:`Passes` for a decision of the model (``targ
 :class:`PatchingMap`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -127,7 +125,7 @@ class PatchingMap(PageAndFigure):
         right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
         return np.where(np.isnan(self.changes), np.nan, right)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
 
         Intervals of 95 % are by bootstrap over clusters of pairs; NaN for fewer than two clusters. In every line are
@@ -197,7 +195,7 @@ class PatchingMap(PageAndFigure):
             return "probability of the object"
         return name_of_score(self.targets)
 
-    def plot(self) -> figures.ShownFigure:
+    def plot(self) -> "figures.ShownFigure":
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
         how: Any = {"rows": list(map(str, self.layers)), "columns": self.places, "row_title": "layer"}
         return figures.draw_cells(self.effects, caption=self.about, origin="lower", **how)
