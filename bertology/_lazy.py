@@ -19,13 +19,18 @@ class LazyModule(ModuleType):
         try:
             return getattr(import_module(self.__name__), name)
         except AttributeError as error:
-            try:
-                return import_module(own := f"{self.__name__}.{name}")
-            except ModuleNotFoundError as missing:
-                raise (error if missing.name == own else missing) from None
+            return _module_of(self.__name__, name, error)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return import_module, (self.__name__,)
+
+
+def _module_of(package: str, name: str, absent: AttributeError) -> ModuleType:
+    """A module of a package; the error ``absent`` where there is none of that name."""
+    try:
+        return import_module(own := f"{package}.{name}")
+    except ModuleNotFoundError as missing:
+        raise (absent if missing.name == own else missing) from None
 
 
 if TYPE_CHECKING:
@@ -40,18 +45,21 @@ if TYPE_CHECKING:
     import tokenizers
     import torch
     import transformers
+
+    from bertology import _figures as figures
 else:
     pd, pa, pq = map(LazyModule, ("pandas", "pyarrow", "pyarrow.parquet"))
     safetensors, scipy, sklearn = map(LazyModule, ("safetensors", "scipy", "sklearn"))
     spacy, tokenizers = map(LazyModule, ("spacy", "tokenizers"))
     torch, transformers = map(LazyModule, ("torch", "transformers"))
+    figures = LazyModule("bertology._figures")  # imports matplotlib
 
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that imports a name only when the name is first used.
 
     The names are those that the package's ``__init__`` imports from this project under ``if TYPE_CHECKING:``, so that
-    each is written once, where type checkers look for it too.
+    each is written once, where type checkers look for it too; and those of the package's own modules.
 
     >>> __getattr__, __dir__ = lazy_attributes("bertology.readouts")
     >>> __getattr__("FitReport").__module__.startswith("bertology.readouts")
@@ -61,7 +69,7 @@ def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], li
     def get(name: str) -> Any:
         homes = _homes(package)
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return _module_of(package, name, AttributeError(f"module {package!r} has no attribute {name!r}"))
         value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value

@@ -14,9 +14,9 @@ of importance disagree among themselves, is why the other methods stand beside. 
 new to a masked language model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,10 +26,7 @@ from bertology.causal.items import fact_pairs
 from bertology.causal.probes import cluster_sums, title
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, ProbeFamily, Splits
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel
 
 _SHOWN, _BY_DISTANCE = "gradient_times_input", ("integrated_gradients", 0)
 _STEPS = 50
@@ -63,19 +60,16 @@ class Attribution(CausalProbe):
         pairs = causal.agreement_pairs if self.of == "agreement" else fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
 
-    def measure(
-        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Scores by method and layer, over frames."""
-        assert items is not None
-        pairs = items.some(self.most_texts).items
-        found = causal.attribute(encoder, pairs, layers=layers, baseline=self.baseline, steps=_STEPS)
+        pairs = model.items.some(self.most_texts).items
+        found = causal.attribute(model.encoder, pairs, layers=model.layers, baseline=self.baseline, steps=_STEPS)
         yield GeometryCounts(len(found.found), skipped={"does not fit the model": len(found.excluded)})
         asked = [pairs[one.number] for one in found.found]
         causes = [[place for place, name in enumerate(pair.places) if name == "subject"] for pair in asked]
         clusters = [pair.cluster or str(one.number) for pair, one in zip(asked, found.found, strict=True)]
         faithful = found.faithfulness()
-        for key in (key for key in found.methods if key[1] in layers):
+        for key in (key for key in found.methods if key[1] in model.layers):
             method, layer = key
             firsts = [one.ranked(*key)[0] for one in found.found]
             hit = np.array([float(first in cause) for first, cause in zip(firsts, causes, strict=True)])

@@ -34,7 +34,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology import comparison
 from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, VectorComparison
@@ -44,11 +43,10 @@ from bertology.families.request import parse_names
 from bertology.geometry import similarity
 from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
+from bertology.measures.sums import Floats, LayerSums, mean_sums, ratio_sums
 from bertology.probing import ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 
-Floats = NDArray[np.float64]
 _ORDERS: Mapping[Literal["each", "up_to", "from"], str] = {
     "each": "restored_alone",
     "up_to": "restored_up_to",

@@ -9,9 +9,9 @@ what tells the subjects of two facts apart, which takes more than one dimension.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.probes import cluster_sums, pair_reason
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, ProbeFamily, Splits
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel
 
 from .patching import Patching
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 
 @dataclass(frozen=True)
@@ -55,21 +52,17 @@ class ExchangedDirections(CausalProbe):
         """Pairs of texts, those of ``patching``."""
         return Patching(of=self.of).items(source, columns=columns)
 
-    def measure(
-        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by pair."""
-        from bertology.causal.patching import known_pairs
-
-        assert items is not None
+        items, layers = model.items, model.layers
         reasons, methods, pairs = list[str](), self.methods, list(items.some(self.most_pairs).items)
         if self.of == "facts":
-            pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
+            pairs, reasons = causal.patching.known_pairs(model.encoder, items.items, most=self.most_pairs)
             if not pairs:  # as of random weights
                 yield GeometryCounts(0, skipped=Counter(map(pair_reason, reasons)))
                 yield cluster_sums("exchange_accuracy", layers, np.zeros((len(layers), 1)), np.zeros((1, 1)), [""])
                 return
-        found = causal.exchange_directions(encoder, pairs, layers=layers, methods=methods, dims=self.dims)  # type: ignore[arg-type]
+        found = causal.exchange_directions(model.encoder, pairs, layers=layers, methods=methods, dims=self.dims)  # type: ignore[arg-type]
         reasons += [reason for _, reason in found.excluded]
         yield GeometryCounts(len(found.base) // 2, skipped=Counter(map(pair_reason, reasons)))
         if "das" in methods:

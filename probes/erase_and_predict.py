@@ -18,13 +18,11 @@ do). Where nothing of it is left, half of the choices are right. Erasures are fi
 since other words carry the number of the subject too.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +34,9 @@ from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Examples, GeometryCounts, ProbeFamily, Splits, get_probe
+from bertology.probing import Examples, GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
 from bertology.probing.items import sampled_sentences
 from bertology.probing.probes import labels_of_words
-
-if TYPE_CHECKING:
-    from bertology.causal.erasing import WordLabels
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
 
 _OTHERS = ("pos", "deprel", "feats:Number")
 _KINDS = ("", "_masked", "_visible")
@@ -142,13 +135,9 @@ class EraseAndPredict(CausalProbe):
         skipped = {"no label of the property": texts["test"].n_words - len(test)}
         return GeometryCounts(len(test), len(train), len(train.values), unseen, skipped)
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums]:
         """Changes in each layer, by sentence of the sample of test."""
-        from bertology.causal.erasing import erase_and_predict
-
-        texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
+        texts: dict[str, Sentences] = {split: self._sample(model.sentences[split], split) for split in self.reads}
         within = self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
         own = _labels(self.of, texts, within=within)
         tasks = self.others
@@ -159,20 +148,20 @@ class EraseAndPredict(CausalProbe):
         if self.by in texts["test"].layers:
             tags = texts["test"].layers[self.by]
             groups = {value: tags.codes == code for code, value in enumerate(tags.values)}
-        yield from erase_and_predict(
-            encoder,
+        yield from causal.erasing.erase_and_predict(
+            model.encoder,
             texts,
             own,
             others,
-            layers=layers,
+            layers=model.layers,
             method=self.method,
             oracle=self.oracle,
             groups=groups,
             pairs=self._pairs() if self.agreement else (),
-            on_long=cast("OnLong", on_long),
+            on_long=model.on_long,
         )
 
-    def _pairs(self) -> list[causal.PatchPair]:
+    def _pairs(self) -> "list[causal.PatchPair]":
         return causal.agreement_pairs(self.agreement, most=500)
 
     def _sample(self, sentences: Sentences, split: str) -> Sentences:
@@ -190,10 +179,8 @@ def _examples(task: str, text: Sentences) -> Examples:
     return labels_of_words(task, text, asked_by="erase_and_predict", remedy=", as those of pos are")
 
 
-def _labels(task: str, texts: Splits, *, within: str = "") -> WordLabels:
+def _labels(task: str, texts: Splits, *, within: str = "") -> "causal.erasing.WordLabels":
     """Labels by word; those that train does not have count as none."""
-    from bertology.causal.erasing import WordLabels
-
     examples = {split: _examples(task, text) for split, text in texts.items()}
     values = examples["train"].values
     codes: dict[str, NDArray[np.int64]] = {}
@@ -210,7 +197,7 @@ def _labels(task: str, texts: Splits, *, within: str = "") -> WordLabels:
         tags = text.layers[within]
         numbers = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
         groups[split] = numbers[tags.codes]
-    return WordLabels(codes, values, groups or None)
+    return causal.erasing.WordLabels(codes, values, groups or None)
 
 
 @dataclass(frozen=True)
@@ -232,15 +219,10 @@ class ErasedAgreement(CausalProbe):
         """Pairs of texts that differ in the number of the subject."""
         return CausalItems(tuple(causal.agreement_pairs(source, columns=columns)))
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Accuracies of each layer, by frame; groups are the places that the number is erased from."""
-        from bertology.causal.erasing import choose_erased
-
-        assert items is not None
-        pairs = items.some(self.most_pairs).items
-        found = choose_erased(encoder, pairs, layers=layers)
+        pairs = model.items.some(self.most_pairs).items
+        found = causal.erasing.choose_erased(model.encoder, pairs, layers=model.layers)
         yield GeometryCounts(len(found.clusters), skipped=Counter(pair_reason(reason) for _, reason in found.excluded))
         yield from found.every_sum()
 

@@ -28,22 +28,20 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
+from bertology import attention, finetuning
 from bertology.attention import GateProbe
 from bertology.attention.probes import Measured
-from bertology.corpora import Sentences
 from bertology.errors import NameNotFoundError
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import ProbeFamily, RepresentationProbe, get_probe
+from bertology.probing import ProbeFamily, RepresentationProbe, RunningModel, get_probe
 
 if TYPE_CHECKING:
-    from bertology.activations.progress import Progress
     from bertology.attention.importance import Choice, GatedTask
-    from bertology.encoders import Encoder, ModelSource
-    from bertology.encoders.alignment import OnLong
+    from bertology.encoders import ModelSource
     from bertology.families.model_corpus import ModelCorpus
     from bertology.measures.sums import HeadRatios
 
@@ -93,12 +91,10 @@ class _OfWords(GateProbe):
     seed: int = 0
     """Seed of the choice of words."""
 
-    def scored(self, encoder: Encoder, sentences: Sentences, on_long: str) -> GatedTask:
+    def scored(self, model: RunningModel, split: str) -> GatedTask:
         """The task on which the model is scored."""
-        # What computes needs torch, which listing the tasks should not wait for.
-        from bertology.attention.importance import MaskedWords
-
-        return MaskedWords(encoder, sentences, share=self.share, seed=self.seed, on_long=cast("OnLong", on_long))
+        how: dict[str, Any] = {"share": self.share, "seed": self.seed, "on_long": model.on_long}
+        return attention.importance.MaskedWords(model.encoder, model.sentences[split], **how)
 
 
 @dataclass(frozen=True)
@@ -113,35 +109,24 @@ class HeadImportance(_OfWords):
     """Seeds of the random orders in which heads are taken out."""
     reference = "Michel et al. 2019"
 
-    def measure(
-        self,
-        encoder: Encoder,
-        sentences: Sentences,
-        *,
-        layers: Sequence[int],
-        on_long: str,
-        progress: Progress,
-        dev: Sentences | None = None,
-    ) -> Measured:
-        """Gradients and curves of all heads, and what the model loses without those of ``layers``.
+    def measure(self, model: RunningModel) -> Measured:
+        """Gradients and curves of all heads, and what the model loses without those of the layers.
 
         Raises:
             ModelError: the model has no head for the task, or its heads cannot be gated.
         """
-        from bertology.attention import importance
-
+        importance, layers, progress = attention.importance, model.layers, model.progress
         ratios: dict[str, tuple[HeadRatios, ...]] = {}
         by: list[Choice] = []
-        for split, text in (("dev", dev), ("test", sentences)):
-            if text is not None:
-                task = self.scored(encoder, text, on_long)
-                found = importance.head_importance(task, progress=progress)
-                single = importance.single_heads(task, progress=progress)
-                by.append(importance.Choice(found, single[0], is_other=split == "dev"))
-                single = single if "off" in self.ways else ()
-                if others := [way for way in self.ways if way != "off"]:
-                    single += importance.single_heads(task, ways=others, layers=layers, progress=progress)
-                ratios[split] = (found, *single, *importance.attention_gradients(task, progress=progress))
+        for split in sorted(model.sentences):  # dev first
+            task = self.scored(model, split)
+            found = importance.head_importance(task, progress=progress)
+            single = importance.single_heads(task, progress=progress)
+            by.append(importance.Choice(found, single[0], is_other=split == "dev"))
+            single = single if "off" in self.ways else ()
+            if others := [way for way in self.ways if way != "off"]:
+                single += importance.single_heads(task, ways=others, layers=layers, progress=progress)
+            ratios[split] = (found, *single, *importance.attention_gradients(task, progress=progress))
         ratios["test"] += importance.without_heads(
             task, by[0], layers=layers, seeds=self.order_seeds, progress=progress
         )
@@ -157,22 +142,11 @@ class OneHead(_OfWords):
     reads = ("dev", "test")
     reference = "Michel et al. 2019, §3.3"
 
-    def measure(
-        self,
-        encoder: Encoder,
-        sentences: Sentences,
-        *,
-        layers: Sequence[int],
-        on_long: str,
-        progress: Progress,
-        dev: Sentences | None = None,
-    ) -> Measured:
-        """The head of each of ``layers`` that is kept is chosen on ``dev``; on the sentences themselves without it."""
-        from bertology.attention import importance
-
-        texts = (sentences if dev is None else dev, sentences)
-        tasks = [self.scored(encoder, text, on_long) for text in texts]
-        of_heads, of_layers = importance.one_head_layers(*tasks, layers=layers, progress=progress)
+    def measure(self, model: RunningModel) -> Measured:
+        """The head of each layer that is kept is chosen on dev; on test itself without it."""
+        tasks = [self.scored(model, split) for split in (min(model.sentences), "test")]  # chosen on dev if there is one
+        how: dict[str, Any] = {"layers": model.layers, "progress": model.progress}
+        of_heads, of_layers = attention.importance.one_head_layers(*tasks, **how)
         return Measured({"dev": of_heads, "test": of_layers}, tasks[1].counts, tasks[1].notes)
 
 
@@ -184,23 +158,18 @@ class _OfTask(GateProbe):
     fixed_fields = ("share", "seed")  # of masked words
 
     def check(self, pair: ModelCorpus) -> None:
-        """See :func:`bertology.finetuning.losses.check_task`."""
-        from bertology.finetuning.losses import check_task
-
+        """See :func:`bertology.finetuning.check_task`."""
         how: dict[str, Any] = {name: getattr(pair.request, name) for name in ("on_long", "trust_remote_code")}
-        check_task(self.task.removeprefix(self.prefix), pair.source, pair.texts(self.reads), **how)
+        finetuning.check_task(self.task.removeprefix(self.prefix), pair.source, pair.texts(self.reads), **how)
 
     def model_identity(self, source: ModelSource) -> Mapping[str, str]:
         """The record of a fine-tuned model, and a head that is kept apart from its encoder."""
-        from bertology.finetuning.losses import head_files
+        return finetuning.head_files(source)
 
-        return head_files(source)
-
-    def scored(self, encoder: Encoder, sentences: Sentences, on_long: str) -> GatedTask:
+    def scored(self, model: RunningModel, split: str) -> GatedTask:
         """The task of the model."""
-        from bertology.finetuning.losses import HeadTask
-
-        return HeadTask(encoder, self.task.removeprefix(self.prefix), sentences, on_long=on_long)
+        task = self.task.removeprefix(self.prefix)
+        return finetuning.HeadTask(model.encoder, task, model.sentences[split], on_long=model.on_long)
 
 
 class TaskImportance(_OfTask, HeadImportance):

@@ -14,14 +14,12 @@ on. Of sentences that are read one by one no map is block.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from bertology import attention
 from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,9 @@ class HeadPatterns(AttentionProbe):
         """Whether neighbouring sentences are read as pairs."""
         return self.texts == "pairs"
 
-    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
+    def statistics(self, sentences: Sentences) -> "Sequence[attention.maps.MakeStatistic]":
         """The share of every class."""
-        # What computes needs torch, which listing the tasks should not wait for.
-        from bertology.attention.patterns import PatternShares
-
-        return (partial(PatternShares, classifier=self.classifier, confidence=self.confidence),)
+        return (partial(attention.PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
 
 PROBE = HeadPatterns()

@@ -11,14 +11,11 @@ Nothing is gold here, so there is no best head and no baseline but a model with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bertology import attention
 from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,9 @@ class Statistics(AttentionProbe):
         """Whether ‖αf(x)‖ is computed."""
         return self.with_norms
 
-    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
+    def statistics(self, sentences: Sentences) -> "Sequence[attention.maps.MakeStatistic]":
         """All statistics that are made in one pass."""
-        from bertology.attention.measured import head_measures
-
-        return head_measures(norms=self.with_norms)
+        return attention.measured.head_measures(norms=self.with_norms)
 
 
 PROBE = Statistics()

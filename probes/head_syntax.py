@@ -29,27 +29,21 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
+from bertology import attention
 from bertology.attention import GateProbe
 from bertology.attention.arcs.questions import Arcs, TextTrees, antecedents, dependency_arcs, role_arcs
-from bertology.attention.probes import ArcProbe, BestHeadProbe
+from bertology.attention.probes import ArcProbe, BestHeadProbe, ReadText
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
-from bertology.probing import ControlNote, ProbeFamily, tree_examples
+from bertology.probing import ControlNote, ProbeFamily, RunningModel, tree_examples
 from bertology.probing.items import scored_words
 
 from .head_roles import OFFSET
-
-if TYPE_CHECKING:
-    from bertology.activations.progress import Progress
-    from bertology.attention.maps import MakeStatistic
-    from bertology.attention.probes import ReadText
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
 
 
 def text_trees(sentences: Sentences, most: int) -> TextTrees:
@@ -90,11 +84,10 @@ class Trees(BestHeadProbe):
     metrics = (share_metric("head_uuas", "share of undirected tree edges that the head finds, no punctuation"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
+    def statistics(self, sentences: Sentences) -> "Sequence[attention.maps.MakeStatistic]":
         """Edges of maxima and of spanning trees."""
-        from bertology.attention.arcs.heads import TreeHits
-
-        return [partial(TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
+        trees = text_trees(sentences, self.most_sentences)
+        return [partial(attention.arcs.heads.TreeHits, trees=trees, metric=self.metrics[0].name)]
 
     def baseline(self, name: str, text: "ReadText", chosen_on: "ReadText") -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
@@ -154,17 +147,14 @@ class Parser(GateProbe):
     reference = "Clark et al. 2019, §5"
     metrics = (share_metric("attention_uas", "share of words whose syntactic head is found, no roots or punctuation"),)
 
-    def measure(
-        self, encoder: "Encoder", sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: "Progress"
-    ) -> Sequence[HeadRatios]:
+    def measure(self, model: RunningModel) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
-        from bertology.attention.arcs.heads import crossfit_attention_parser
-
+        sentences = model.sentences["test"]
         trees = text_trees(sentences, self.most_sentences)
-        windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)
+        windows = model.encoder.tokenize(sentences, on_long=model.on_long).word_window.astype(np.int64)
         how: dict[str, Any] = {"learning_rate": self.learning_rate, "max_epochs": self.max_epochs}
-        how |= {"layers": layers, "on_long": on_long, "progress": progress}
-        fitted = partial(crossfit_attention_parser, encoder, sentences, trees, **how)
+        how |= {"layers": model.layers, "on_long": model.on_long, "progress": model.progress}
+        fitted = partial(attention.arcs.heads.crossfit_attention_parser, model.encoder, sentences, trees, **how)
         return [
             fitted(name="attention"),
             fitted(name="attention and words", with_words=True),

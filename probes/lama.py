@@ -23,21 +23,18 @@ so that its table is recall by exposure. What is never stated cannot be known.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import pocket
+from bertology import cloze, encoders, pocket
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import Metric, find_metric
 from bertology.measures.metrics import mean_over_groups
 from bertology.probing import LeftOut, ProbeFamily
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 _BY_TYPE = tuple(
     mean_over_groups(
@@ -127,10 +124,8 @@ class Unguessed(Lama):
     baselines = ()
     most_draws = 1
 
-    def regrouped(self, items: ClozeItems, encoder: "Encoder") -> ClozeItems:
+    def regrouped(self, items: ClozeItems, encoder: "encoders.Encoder") -> ClozeItems:
         """Facts that a filter leaves out in groups of their own; the name is asked about those that the first keeps."""
-        from bertology.cloze import ask  # imports torch
-
         is_part = [bool(item.subject) and item.answer.lower() in item.subject.lower() for item in items.items]
         prompts, owners = list[Prompt](), list[int]()
         for number, item in enumerate(items.items):
@@ -139,7 +134,7 @@ class Unguessed(Lama):
                 text = f"{name} is a common name in the following {kind}: {MASK}."
                 prompts.append(Prompt(text, (item.answer,)))
                 owners.append(number)
-        scores = ask(encoder, prompts, ranks=True) if prompts else None
+        scores = cloze.ask(encoder, prompts, ranks=True) if prompts else None
         ranks = () if scores is None else (int(scores.ranks_of(number)[0, 0]) for number in range(len(prompts)))
         guessed = {owner for owner, rank in zip(owners, ranks, strict=True) if 0 < rank <= _FIRST}
         ends = [_LEFT_OUT[0] if part else _LEFT_OUT[1] if n in guessed else "" for n, part in enumerate(is_part)]

@@ -10,22 +10,19 @@ is already that of the last layer, and the share whose guess stays from this lay
 cumulated).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
+from bertology import cloze
 from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums
-from bertology.probing import GeometryCounts, Splits
+from bertology.probing import GeometryCounts, RunningModel, Splits
 from bertology.probing.items import sampled_sentences
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
 
 _NAMES = {"tuned": "with the tuned lens", "logit": "with the logit lens"}
 
@@ -56,25 +53,19 @@ class Lens(CausalProbe):
         """Words of the samples, until subwords are masked."""
         return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
 
-    def measure(
-        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Divergences of each layer, by sentence; items are the subwords of masked words."""
-        from bertology.cloze import fit_lens
-        from bertology.cloze.lens import lens_measures
-
-        train, test = (self._sample(sentences, split) for split in ("train", "test"))
-        treatment = cast("OnLong", on_long)
-        lens = fit_lens(encoder, train, steps=self.steps, on_long=treatment)
+        train, test = (self._sample(model.sentences, split) for split in ("train", "test"))
+        lens = cloze.fit_lens(model.encoder, train, steps=self.steps, on_long=model.on_long)
         for name, read_by in (("tuned", lens), ("logit", None)):
-            found = lens_measures(encoder, test, read_by, seed=1, on_long=treatment)
+            found = cloze.lens.lens_measures(model.encoder, test, read_by, seed=1, on_long=model.on_long)
             settled = found.depth[None] <= np.arange(len(found.bits))[:, None]
             if name == "tuned":
                 yield GeometryCounts(len(found.sentence), train.n_words, unit="subwords")
-            about: Any = {"n_clusters": len(test), "layers": tuple(layers)}
+            about: Any = {"n_clusters": len(test), "layers": tuple(model.layers)}
             values: dict[str, Any] = {"divergence_bits": found.divergence, "agreement": found.agrees}
             for metric, of_places in {**values, "settled": settled, "bits": found.bits}.items():
-                yield mean_sums(f"{name}_{metric}", of_places[list(layers)], found.sentence, **about)
+                yield mean_sums(f"{name}_{metric}", of_places[list(model.layers)], found.sentence, **about)
 
     def _sample(self, sentences: Splits, split: str) -> Sentences:
         return sampled_sentences(sentences[split], self.most_words // (1 + (split != "train")))

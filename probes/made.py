@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bertology import readouts
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
 from bertology.corpora.prompts.sets import (
@@ -131,9 +132,6 @@ class NumberSubwords(GeometryProbe):
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Errors of each layer, by whether a number has as many subwords as its successor."""
-        from bertology.readouts import ArrayFeatures  # imports torch
-        from bertology.readouts.linear import NumberTargets, RidgeRegression
-
         values, lengths = items.data, dict[int, int]()
         for split, of_split in values.items():
             of_words = items.n_subwords[split][items.words[split]]
@@ -146,13 +144,11 @@ class NumberSubwords(GeometryProbe):
         _, ranges = np.unique(pairs // _RANGE, return_inverse=True)
         yield mean_sums("uneven_neighbours", np.tile(uneven, (len(layers), 1)), ranges, kind="ranges", layers=layers)
         predicted = []  # by ridge regression whose strength does best on dev
-        targets, of_dev = (
-            NumberTargets(values["train"][None].astype(np.float64)),
-            values["dev"][None].astype(np.float64),
-        )
+        gold, of_dev = (values[split][None].astype(np.float64) for split in ("train", "dev"))
+        targets, features = readouts.linear.NumberTargets(gold), readouts.ArrayFeatures
         for layer in layers:
-            train, dev, read = (ArrayFeatures(vectors[split].of(layer)[None]) for split in ("train", "dev", "test"))
-            fitted = RidgeRegression().fit(train, targets, dev=dev, dev_values=of_dev, device="cpu")
+            train, dev, read = (features(vectors[split].of(layer)[None]) for split in ("train", "dev", "test"))
+            fitted = readouts.linear.RidgeRegression().fit(train, targets, dev=dev, dev_values=of_dev, device="cpu")
             predicted.append(fitted.predict(read)[0, 0])
         errors = np.abs(np.stack(predicted) - test)
         _, ranges = np.unique(test // _RANGE, return_inverse=True)

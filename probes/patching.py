@@ -34,32 +34,26 @@ and others where the pair differs (none has, where a licensor is always *not*);
 pairs without one do not count in the number, and where all are without one there is no number.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.items import fact_pairs
+from bertology.causal.items import SensitivePairs, fact_pairs
 from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, listed
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
+from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, RunningModel
 
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
-
-if TYPE_CHECKING:
-    from bertology.causal.items import SensitivePairs
-    from bertology.encoders import Encoder
 
 _FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
 _HEADS, _ALL = "head", "all"
@@ -114,20 +108,16 @@ class Patching(CausalProbe):
             raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
         return CausalItems(some, split_language(columns)[1])
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by frame; of the parts of a block from layer 1 on."""
-        from bertology.causal.patching import NoOtherTextError, known_pairs
-
-        assert items is not None
+        encoder, items = model.encoder, model.items
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
-        sensitive = _sensitive(encoder, some, skipped, items.language) if self.of == "minimal_pairs" else None
+        sensitive = _sensitive(model, some, skipped) if self.of == "minimal_pairs" else None
         pairs: Sequence[causal.PatchPair] = some if sensitive is None else sensitive.pairs
-        chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
+        chosen = [layer for layer in model.layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
-            pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
+            pairs, reasons = causal.patching.known_pairs(encoder, items.items, most=self.most_pairs)
             skipped.update(map(pair_reason, reasons))
             if not pairs:  # as of random weights
                 yield GeometryCounts(0, skipped=skipped)
@@ -156,7 +146,7 @@ class Patching(CausalProbe):
             if self.of != "agreement" and source == "mean_difference":
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
-            with suppress(NoOtherTextError):
+            with suppress(causal.patching.NoOtherTextError):
                 maps[source] = causal.patch(encoder, read, **{**how, "source": source})
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
@@ -165,17 +155,16 @@ class Patching(CausalProbe):
             yield share_sums("interchange_accuracy", list(maps.values()), cause)
 
 
-def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:
+def _sensitive(model: RunningModel, items: Sequence[Any], skipped: Counter[str]) -> SensitivePairs:
     """Minimal pairs with the differing word masked; unusable pairs are counted."""
-
     asked = [one for one in items if isinstance(one, ClozeItem)]
     skipped.update(one.reason for one in items if isinstance(one, LeftOut))
     found = causal.sensitive_pairs(
-        encoder,
+        model.encoder,
         [(one.text, one.other) for one in asked],
         clusters=[one.cluster for one in asked],
         groups=[one.group for one in asked],
-        language=language,
+        language=model.items.language,
     )
     skipped.update(reason for _, reason in found.excluded)
     if not found.pairs:

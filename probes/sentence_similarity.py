@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import Floats32, span_means, unit_vectors
 from bertology.errors import CorpusError, listed, quoted
@@ -28,7 +27,6 @@ from bertology.measures.sums import LayerSums, by_layer, rank_correlation_sums
 from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords
 
-Integers = NDArray[np.int64]
 _ABOUT, _LEAST_PAIRS = "Spearman's correlation of cosines of pairs with judgements", 10
 _SAME = 1e-5  # cosines that differ by less are the same: those of special tokens in layer 0 differ by rounding alone
 _LEAST_VARIANCE, _ROUNDING = 1e-6, 1e-10

@@ -12,20 +12,18 @@ Two warnings. Where a fact is traced to does not tell where it can be edited (Ha
 text: ``patching:facts`` exchanges subjects instead (Zhang & Nanda 2024).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.probes import cluster_sums, effect_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+from bertology.probing import GeometryCounts, RunningModel
 
 _SUBJECT = "subject"
 
@@ -56,18 +54,12 @@ class Tracing(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Facts; of the pocket world those that its training text states."""
-        from bertology.causal.items import read_facts
+        return CausalItems(tuple(causal.items.read_facts(source, columns=columns)))
 
-        return CausalItems(tuple(read_facts(source, columns=columns)))
-
-    def measure(
-        self, encoder: "Encoder", sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by subject; of the parts of a block from layer 1 on."""
-        from bertology.causal.patching import known_facts, trace
-
-        assert items is not None
-        known = known_facts(encoder, items.items, most=self.most_facts)
+        layers = model.layers
+        known = causal.patching.known_facts(model.encoder, model.items.items, most=self.most_facts)
         skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}
         yield GeometryCounts(len(known.facts), skipped=skipped)
         share = np.zeros((len(layers), known.n_asked))
@@ -82,7 +74,7 @@ class Tracing(CausalProbe):
             if not of_site:
                 continue
             how: dict[str, Any] = {"site": site, "n_draws": self.draws, "n_deviations": self.deviations}
-            found = trace(encoder, known, layers=of_site, window=self.window, **how)
+            found = causal.patching.trace(model.encoder, known, layers=of_site, window=self.window, **how)
             yield from effect_sums(f"{prefix}effect", found, _SUBJECT)
             if not prefix:
                 for name, values in {"plain": found.base + found.whole, "noised": found.base}.items():

@@ -12,23 +12,20 @@ decoys such as these words are after Adebayo et al. (2022), *Post hoc explanatio
 unknown spurious correlation*. :func:`bertology.causal.truth.method_scores` says how each importance is defined.
 """
 
-from __future__ import annotations
-
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bertology import causal, encoders, finetuning, pocket
 from bertology.causal import CausalItems, CausalProbe
+from bertology.causal.probes import cluster_sums
 from bertology.errors import CorpusError
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, ProbeFamily, Splits
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel
 
 _TRAINED = ("tense", "shortcut")
 _NOISE = 0.1
@@ -81,46 +78,36 @@ class Truth(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Texts of the pocket world with both properties exchanged."""
-        from bertology.pocket import truth_items
-
         if source != "pocket" or columns is not None:
             raise CorpusError(f"{source}: causes are known of the pocket world: leave the corpus out")
-        return CausalItems(truth_items(self.of, self.n_texts))
+        return CausalItems(pocket.truth_items(self.of, self.n_texts))
 
-    def measure(
-        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Scores of all methods, on the texts of which the model, or a classifier trained from it, decides rightly."""
-        from bertology.causal.probes import cluster_sums
-        from bertology.causal.truth import decided_rightly, method_scores
-
-        assert items is not None
+        items: tuple[Any, ...] = model.items.items
         with tempfile.TemporaryDirectory() as folder:
-            model = self._trained(encoder, folder) if self.of in _TRAINED else encoder
-            right = decided_rightly(model, items.items)
-            known = [item for item, yes in zip(items.items, right, strict=True) if yes]
+            encoder = self._trained(model.encoder, folder) if self.of in _TRAINED else model.encoder
+            right = causal.truth.decided_rightly(encoder, items)
+            known = [item for item, yes in zip(items, right, strict=True) if yes]
             skipped = {"words of other numbers of pieces": right.count(None)}
             yield GeometryCounts(len(known), skipped=skipped | {"the model decides otherwise": right.count(False)})
-            clusters = [item.cluster for item in items.items]
+            clusters = [item.cluster for item in items]
             values = np.array([[np.nan if one is None else float(one) for one in right]])  # left out where NaN
-            yield cluster_sums("decision_accuracy", layers[:1], values, None, clusters)
-            yield from method_scores(model, known, layers=layers)
+            yield cluster_sums("decision_accuracy", model.layers[:1], values, None, clusters)
+            yield from causal.truth.method_scores(encoder, known, layers=model.layers)
 
-    def _trained(self, encoder: Encoder, folder: str) -> Encoder:
+    def _trained(self, encoder: "encoders.Encoder", folder: str) -> "encoders.Encoder":
         """The model with a head that has learned the labels."""
-        from bertology.finetuning import finetune
-        from bertology.pocket import truth_items
-
         chance = np.random.default_rng(self.seed)
         rows = []
-        for item in truth_items(self.of, self.n_train, seed=self.seed):
+        for item in pocket.truth_items(self.of, self.n_train, seed=self.seed):
             is_other = self.of == "shortcut" and chance.random() < _NOISE
             rows.append({"text": item.text, "label": item.bad if is_other else item.good})
         held = len(rows) // 10
         corpus = {"train": rows[held:], "dev": rows[:held]}
         settings: dict[str, Any] = {"lr": self.lr, "epochs": 2, "bias_correction": True}
-        settings |= {"seeds": [self.seed], "progress": False}
-        tuned = finetune(encoder, corpus, task="sentence_label:label", out=folder, device=encoder.device, **settings)
+        settings |= {"seeds": [self.seed], "progress": False, "device": encoder.device}
+        tuned = finetuning.finetune(encoder, corpus, task="sentence_label:label", out=folder, **settings)
         return tuned.encoder(self.seed, device=encoder.device)
 
 

@@ -20,11 +20,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import attention
 from bertology.attention import AttentionProbe
 from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
@@ -36,9 +36,6 @@ from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
 from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
@@ -159,12 +156,11 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "confusion minus that of uniform attention", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> "Sequence[MakeStatistic]":
+    def statistics(self, sentences: Sentences) -> "Sequence[attention.maps.MakeStatistic]":
         """Confusion of heads and of layers."""
-        from bertology.attention.arcs.heads import CandidateConfusion
-
         bits, above = (metric.name for metric in self.scores)
-        return [partial(CandidateConfusion, arcs=subject_candidates(sentences), metrics=(bits, above))]
+        confusion = attention.arcs.heads.CandidateConfusion
+        return [partial(confusion, arcs=subject_candidates(sentences), metrics=(bits, above))]
 
 
 def _nth(name: str) -> WordOrder | None:

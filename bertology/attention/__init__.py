@@ -12,6 +12,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.attention.maps import stream_maps
     from bertology.attention.measured import attention_flow, attention_rollout, head_statistics, paired_maps
+    from bertology.attention.patterns import PatternShares as PatternShares
     from bertology.attention.probes import AttentionProbe, GateProbe
     from bertology.attention.viewer import view
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,11 +13,8 @@ from bertology.families import contract, sums
 from bertology.families.model_corpus import ModelCorpus, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
 from bertology.measures.sums import HeadRatios
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic, MapPass
 
 
 class _Heads(sums.SumsFamily):
@@ -91,10 +88,9 @@ class _Heads(sums.SumsFamily):
         probe = self.configured(cells.probe, cells.config)
         assert isinstance(probe, GateProbe)
         watch, splits, on_long = Stopwatch(), job.pair.splits, job.pair.request.on_long
-        how: dict[str, Any] = {"layers": _layers(cells), "on_long": on_long, "progress": job.progress}
-        if "dev" in probe.reads and len(splits.dev):
-            how["dev"] = splits.dev
-        found = probe.measure(job.get_encoder(), splits.test, **how)
+        texts = {name: text for name, text in job.pair.texts(probe.reads).items() if len(text) or name == "test"}
+        asked = texts, _layers(cells), None, on_long, job.progress
+        found = probe.measure(RunningModel(job.get_encoder(), *asked))
         if not isinstance(found, Measured):
             by_split = found if isinstance(found, Mapping) else {"test": found}
             found = Measured(by_split, GeometryCounts(splits.test.n_words))
@@ -135,13 +131,14 @@ class _Question(NamedTuple):
 
     group: contract.FitGroup
     probe: AttentionProbe
-    makers: "Mapping[str, Sequence[MakeStatistic]]"  # by split; of dev none where no head is chosen on it
+    makers: "Mapping[str, Sequence[attention.maps.MakeStatistic]]"
+    """By split; of dev none where no head is chosen on it."""
 
 
 def _read_together(asked: Sequence[_Question], job: contract.Resources) -> None:
     """Read the maps of each split in one pass for several questions, and write their cells."""
     watch, splits, first, request = Stopwatch(), job.pair.splits, asked[0].probe, job.pair.request
-    passes: dict[str, MapPass] = {}
+    passes: dict[str, attention.maps.MapPass] = {}
     for split in ("dev", "test"):
         if any(split in one.makers for one in asked):
             passes[split] = attention.stream_maps(

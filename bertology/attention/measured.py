@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from bertology._lazy import pd
+from bertology._lazy import pd, scipy
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import (
@@ -200,13 +200,10 @@ class HeadDistances:
         Raises:
             ResultsError: fewer than one cluster is asked for, or more than there are heads.
         """
-        from scipy.cluster.hierarchy import fcluster, linkage
-        from scipy.spatial.distance import squareform
-
         if not 1 <= n_clusters <= len(self.matrix):
             raise ResultsError(f"{n_clusters} clusters of {len(self.matrix)} heads: ask for 1 to {len(self.matrix)}")
-        tree = linkage(squareform(self.matrix, checks=False), method="average")
-        numbers = fcluster(tree, n_clusters, criterion="maxclust")
+        hierarchy, pairs = scipy.cluster.hierarchy, scipy.spatial.distance.squareform(self.matrix, checks=False)
+        numbers = hierarchy.fcluster(hierarchy.linkage(pairs, method="average"), n_clusters, criterion="maxclust")
         order = {cluster: number for number, cluster in enumerate(dict.fromkeys(numbers.tolist()), start=1)}
         return np.array([order[cluster] for cluster in numbers.tolist()])
 
@@ -543,17 +540,15 @@ def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
     Raises:
         ModelError: maps of another shape, or a share outside 0…1.
     """
-    from scipy.sparse import coo_array, csr_array
-    from scipy.sparse.csgraph import maximum_flow
-
     mixing = _mixing(maps, residual)
     n_layers, n = mixing.shape[:2]
     layer, source, target = np.indices(mixing.shape)
     capacity = np.rint(mixing * _CAPACITY).astype(np.int32).ravel()
     edges = ((layer + 1) * n + source).ravel(), (layer * n + target).ravel()
     n_nodes = (n_layers + 1) * n
-    graph = csr_array(coo_array((capacity, edges), shape=(n_nodes, n_nodes)))
-    flow = [[maximum_flow(graph, n_layers * n + top, bottom).flow_value for bottom in range(n)] for top in range(n)]
+    graph = scipy.sparse.csr_array(scipy.sparse.coo_array((capacity, edges), shape=(n_nodes, n_nodes)))
+    most = scipy.sparse.csgraph.maximum_flow
+    flow = [[most(graph, n_layers * n + top, bottom).flow_value for bottom in range(n)] for top in range(n)]
     return np.array(flow, dtype=np.float64) / _CAPACITY
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertology._lazy import safetensors
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
@@ -172,11 +173,9 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
     """A trained classifier; a :class:`ModelError` where its files are missing or of another version."""
     if kind not in KINDS:
         raise ModelError(f"no classifier of maps {kind!r}: there are {', '.join(KINDS)}")
-    from safetensors.torch import load_file
-
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        weights: dict[str, Tensor] = load_file(folder / f"{kind}.safetensors")
+        weights: dict[str, Tensor] = safetensors.torch.load_file(folder / f"{kind}.safetensors")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename or folder} is missing: train the classifiers, or install again") from None
     if record["features"] != list(FEATURES) or record["patterns"] != list(PATTERNS):

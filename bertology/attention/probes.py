@@ -12,14 +12,13 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
-    from bertology.activations.progress import Progress
     from bertology.attention.arcs.questions import Arcs
     from bertology.attention.maps import MakeStatistic
-    from bertology.encoders import Encoder, ModelSource
+    from bertology.encoders import ModelSource
     from bertology.families.model_corpus import ModelCorpus
     from bertology.measures.sums import HeadRatios
 
@@ -137,12 +136,8 @@ class GateProbe(HeadProbe):
     asks_random_weights = False
 
     @abstractmethod
-    def measure(
-        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[HeadRatios] | Mapping[str, Sequence[HeadRatios]] | Measured:
-        """Effects of the heads of ``layers`` (numbered from 1) on the model's predictions.
-
-        A probe whose :attr:`reads` have ``dev`` takes these sentences, if there are any, as one more keyword, ``dev``.
+    def measure(self, model: RunningModel) -> Sequence[HeadRatios] | Mapping[str, Sequence[HeadRatios]] | Measured:
+        """Effects of heads on the model's predictions, in test and, if :attr:`reads` have it and it is not empty, dev.
 
         Returns:
             Ratios for each head and, if the probe measures them, for whole layers or for the model with a growing

@@ -14,13 +14,14 @@ from functools import cached_property, partial
 from html import escape
 from itertools import accumulate, compress, pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology._lazy import figures
 from bertology._names import check_name, folder_name
 from bertology._page import asset, framed, full_page, write_page
 from bertology.attention.maps import (
@@ -38,9 +39,6 @@ from bertology.encoders.heads import DecoderKind, load_sequence_model
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
 from bertology.measures.sums import Level
-
-if TYPE_CHECKING:
-    from bertology._figures import ShownFigure
 
 Maps = NDArray[np.float32]
 Weights = Literal["raw", "norm", "effect"]
@@ -120,7 +118,7 @@ class AttentionView:
         """
         return write_page(path, self.html)
 
-    def plot(self) -> "ShownFigure":
+    def plot(self) -> "figures.ShownFigure":
         """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
 
         Raises:

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
     from bertology.causal.circuits import Circuit, circuit
     from bertology.causal.directions import Directions, exchange_directions
+    from bertology.causal.erasing import choose_erased as choose_erased
     from bertology.causal.items import agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
     from bertology.causal.targets import PatchPair, Target
+    from bertology.causal.truth import method_scores as method_scores
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

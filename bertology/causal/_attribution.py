@@ -3,8 +3,6 @@
 :func:`attribute` computes scores by several methods; :class:`Attributions` holds, shows and checks them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import time
 import warnings
@@ -13,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from torch import Tensor
 
+from bertology._lazy import figures, pd, scipy
 from bertology._machine import on_each_core
 from bertology._names import aligned, check_name, folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
@@ -28,19 +26,13 @@ from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
 from bertology.causal.patching import check_changes, intervening_in, with_gradients
 from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, Target, fitting_pairs
+from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, find_part, starting_from
 from bertology.errors import BertologyError, ClozeError, ModelError, quoted
 from bertology.measures.intervals import intervals_over_clusters
+from bertology.measures.sums import Floats, Integers
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bertology._figures import ShownFigure
-    from bertology.encoders import Encoder
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Key = tuple[str, int]
 """A method and a layer."""
 OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
@@ -72,7 +64,7 @@ def attribute(
     unit: Unit = "word",
     scores: Mapping[str, Sequence[Sequence[float]]] | None = None,
     seed: int = 0,
-) -> Attributions:
+) -> "Attributions":
     """Scores of words for a prediction: of a choice at a mask the difference of two logits (Yin & Neubig 2022), of a
     label its logit minus that of another one; see :class:`Target`.
 
@@ -156,7 +148,7 @@ def attribute(
     settings: dict[str, Any] = {"baseline": baseline, "steps": steps, "span": span, "samples": samples}
     in_order = [method for method in every if method in methods]
 
-    def work(reader: Encoder, part: slice) -> list[Attributed]:
+    def work(reader: Encoder, part: slice) -> "list[Attributed]":
         found = []
         for number, one in list(kept.items())[part]:
             of_text = _Reader(reader, one, seed=(seed, number), **settings)
@@ -509,8 +501,6 @@ class Attributions(PageAndFigure):
         Args:
             most: number of the highest words that are masked or kept at most.
         """
-        from scipy.stats import kendalltau
-
         steps, parts = range(1, most + 1), dict[Key, list[tuple[float, ...]]]()
         for one in self.found:
             words = [word for word in range(len(one.words)) if word != one.mask]
@@ -526,20 +516,18 @@ class Attributions(PageAndFigure):
             whole, shares = probability(one.difference), {key: probability(value) for key, value in scores.items()}
             for key in self.methods:
                 lost = [[whole - shares[key, k, kind] for k in steps[: len(words)]] for kind in ("without", "only")]
-                tau = kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
+                tau = scipy.stats.kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
                 means = (float(np.mean(of_kind)) if words else np.nan for of_kind in lost)
                 parts.setdefault(key, []).append((*means, float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self) -> "pd.DataFrame":
         """A line for each method and layer, means over texts with 95 % intervals over clusters of texts.
 
         ``comprehensiveness``, ``sufficiency`` and ``rank_correlation`` (:class:`Faithfulness`), ``completeness_error``
         (NaN of methods without sign), each with ``…_low`` and ``…_high``; and the mean ``seconds`` of a text, of all
         layers of the method together (NaN of scores that were given).
         """
-        import pandas as pd
-
         rows = []
         for key, found in zip(self.methods, self._means.tolist(), strict=True):
             row: dict[str, Any] = {"method": key[0], "layer": key[1]}
@@ -548,11 +536,9 @@ class Attributions(PageAndFigure):
             rows.append(row | {"seconds": float(np.mean([one.seconds.get(key[0], np.nan) for one in self.found]))})
         return pd.DataFrame(rows)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A line for each text, method, layer and word: ``question``, ``method``, ``layer``, ``place``, ``word``,
         ``score``. Special tokens, of methods that score them, follow the words of a text with place 0."""
-        import pandas as pd
-
         rows = []
         for one in self.found:
             for (method, layer), scores in one.scores.items():
@@ -600,14 +586,12 @@ class Attributions(PageAndFigure):
             notes.append(f"special tokens, apart from the words: {shown} ({_title(*apart[0])})")
         return notes
 
-    def plot(self) -> ShownFigure:
+    def plot(self) -> "figures.ShownFigure":
         """Words by methods in the first text, each method scaled to its largest score; has ``.save("words.svg")``."""
-        from bertology._figures import draw_cells
-
         one = self.found[0]
         shares = np.stack([scores / (np.abs(scores).max() or 1) for scores in one.scores.values()])
         caption = f"{self.notes(one)[0]}; each method in shares of its largest score"
-        return draw_cells(shares, rows=[_title(*key) for key in one.scores], columns=one.words, caption=caption)
+        return figures.draw_cells(shares, rows=[_title(*key) for key in one.scores], columns=one.words, caption=caption)
 
     def to_html(self) -> str:
         """A page with the words of each text, shaded by the scores of a method that is chosen; it makes no request.

@@ -3,36 +3,28 @@
 :func:`circuit` scores edges and runs the model on the strongest ones alone, by the passes of ``_Runs``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._lazy import figures
 from bertology._names import aligned as in_columns
 from bertology._names import check_name, decimals, signed
 from bertology.causal.patching import check_changes, checked_pairs, intervening_in, name_of_score, path_shares
 from bertology.causal.targets import Decision, PatchPair, Target, batches, fitting_pairs, ids_of
+from bertology.encoders import Encoder
 from bertology.encoders.interventions import Intervention
 from bertology.errors import ClozeError, ModelError
 from bertology.measures import intervals
+from bertology.measures.sums import Floats, Integers
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bertology._figures import ShownFigure
-    from bertology.encoders import Encoder
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the edges that circuits hold (Mueller et al. 2025)."""
 _LABELS = {"eap_ig": "EAP-IG", "eap": "EAP", "exact": "exact", "random": "random"}
@@ -238,32 +230,31 @@ class Circuit:
         of = f"{self.model}, edges by {self.method}; pairs: {len(self.clusters)}{left_out}"
         return [of, score, f"faithfulness, CPR and CMD: {held}"]
 
-    def plot(self, *, most: int = 30) -> ShownFigure:
+    def plot(self, *, most: int = 30) -> "figures.ShownFigure":
         """Draw the strongest edges, layers from the bottom up: their width is the size of the score, negative ones are
         orange."""
-        from bertology._figures import BLUE, TEXT, VERMILION, new_figure, write_caption
-
         drawn, graph, where = self.edges.head(most), self.graph, dict[str, tuple[float, float]]()
         middle, height = graph.n_heads // 2, float(graph.places[-1])
         for node, (name, place) in enumerate(zip(graph.names, graph.places.tolist(), strict=True)):
             head = node - graph.nodes(place).start  # heads stand on either side of the feed-forward parts
             where[name] = (float(head + (head >= middle) if place % 2 and place < height else middle), float(place))
-        figure = new_figure(max(4.5, 0.8 * (graph.n_heads + 1)), 0.55 * (height + 2))
+        figure = figures.new_figure(max(4.5, 0.8 * (graph.n_heads + 1)), 0.55 * (height + 2))
         ax = figure.subplots()
         for source, target, score in drawn[["source", "target", "score"]].to_numpy()[::-1]:
             share, (x, y), (end, top) = abs(score) / abs(drawn["score"].iloc[0]), where[source], where[target]
             gap, bend = 10 if x == end else 16, 0.25 if x == end and top - y > 2 else 0.05  # around the nodes between
             arrow = {"arrowstyle": "-|>", "mutation_scale": 5 + 5 * share, "shrinkA": gap, "shrinkB": gap}
             arrow |= {"connectionstyle": f"arc3,rad={bend}", "linewidth": 0.4 + 3.6 * share}
-            arrow |= {"color": BLUE if score >= 0 else VERMILION, "alpha": 0.35 + 0.6 * share}
+            arrow |= {"color": figures.BLUE if score >= 0 else figures.VERMILION, "alpha": 0.35 + 0.6 * share}
             ax.annotate("", (end, top), (x, y), arrowprops=arrow, zorder=1 + share)
-        box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": TEXT, "linewidth": 0.6}
+        box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": figures.TEXT, "linewidth": 0.6}
         for name in dict.fromkeys(["embeddings", "output", *drawn["source"], *drawn["target"]]):
             short = name.replace("feed-forward", "FF")
-            ax.text(*where[name], short, fontsize=7, color=TEXT, ha="center", va="center", bbox=box, zorder=3)
+            ax.text(*where[name], short, fontsize=7, color=figures.TEXT, ha="center", va="center", bbox=box, zorder=3)
         ax.set(xlim=(-0.6, graph.n_heads + 0.6), ylim=(-0.6, height + 0.6))
         ax.axis("off")
-        write_caption(figure, "\n".join([f"the {len(drawn)} strongest of {len(self.edges)} edges", *self.about]))
+        lines = [f"the {len(drawn)} strongest of {len(self.edges)} edges", *self.about]
+        figures.write_caption(figure, "\n".join(lines))
         return figure
 
     def save(self, path: str | Path) -> Path:

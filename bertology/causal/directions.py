@@ -3,25 +3,24 @@
 :func:`exchange_directions` exchanges a part of what :func:`bertology.causal.patch` exchanges whole.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
+from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.causal.patching import check_changes, place_states
 from bertology.causal.targets import (
     AlignedPair,
     Decision,
+    Integers,
     PatchPair,
     UnfitError,
     batches,
@@ -31,20 +30,14 @@ from bertology.causal.targets import (
     labels_of,
     scores_of_sides,
 )
+from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.errors import ClozeError, ModelError, listed, quoted
 from bertology.measures.intervals import intervals_over_clusters
 from bertology.measures.metrics import ratio
+from bertology.measures.sums import Bools, Floats
 from bertology.readouts import ArrayFeatures, EarlyStopping, Targets, fit_erasure, get_readout
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bertology.encoders import Encoder
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 _Vectors = tuple[Tensor, Tensor, Integers, Bools]
 DirectionMethod = Literal["das", "mean_difference", "linear_probe", "leace", "pca", "random"]
 METHODS: tuple[DirectionMethod, ...] = get_args(DirectionMethod)
@@ -99,11 +92,9 @@ class Directions:
             found["selectivity_nats"] = rise - np.nan_to_num(self.control_changes), n
         return found
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A line for each method, layer and place: ``dims``, ``n_texts``, and the measures of :meth:`sums` with bounds
         (``_low``, ``_high``) of 95 % by bootstrap over clusters."""
-        import pandas as pd
-
         index = pd.MultiIndex.from_product([self.methods, self.layers, self.places], names=["method", "layer", "place"])
         columns = {"dims": self.right.any(5).sum(4).max(1), "n_texts": np.isfinite(self.changes).sum(3)}
         for name, (over, under) in self.sums().items():

@@ -27,13 +27,11 @@ from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.errors import ClozeError, ModelError, quoted
 from bertology.measures import majority
-from bertology.measures.sums import LayerSums, cluster_sums, jackknife_sums, mean_sums
+from bertology.measures.sums import Bools, Floats, LayerSums, cluster_sums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Kind = Literal["masked", "visible"]
 KINDS: tuple[Kind, ...] = ("masked", "visible")
 """Kinds of pieces. A mask represents its word in other directions than the word itself: each kind has an erasure."""

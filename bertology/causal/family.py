@@ -8,13 +8,12 @@ from dataclasses import fields, replace
 from typing import cast
 
 from bertology.causal.probes import CausalItems, CausalProbe
-from bertology.errors import CorpusError
 from bertology.families.contract import CellGrid, FitCells, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, write_sums
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
 
 
@@ -29,10 +28,8 @@ class _Causal(SumsFamily):
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> CausalItems | None:
         assert isinstance(probe, CausalProbe)
-        try:
+        with named_task(probe):
             items = probe.items(source, columns=columns)
-        except CorpusError as error:
-            raise CorpusError(f"task {probe.task}: {error}") from error
         return None if items is None else items.some(most)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
@@ -52,8 +49,8 @@ class _Causal(SumsFamily):
         texts, items, found = job.pair.texts(probe.reads), _items(job.pair, probe), list[LayerSums]()
         with named_task(probe):
             counts = probe.counts(texts, items)
-            on_long = job.pair.request.on_long
-            for one in probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long):
+            asked = texts, cells.layers_read, items, job.pair.request.on_long, job.progress
+            for one in probe.measure(RunningModel(job.get_encoder(), *asked)):
                 if isinstance(one, GeometryCounts):
                     counts = one
                 else:

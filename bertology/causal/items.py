@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from bertology import cloze, encoders, pocket
 from bertology.causal.targets import MASK_TOKEN, PatchPair
 from bertology.cloze import MASK, Prompt
 from bertology.corpora import Sentence, as_sentences
@@ -14,9 +15,6 @@ from bertology.corpora.prompts import ClozeItem, read_item_table, source_name, s
 from bertology.corpora.prompts.lama import read_lama
 from bertology.corpora.prompts.pairs import read_agreement
 from bertology.errors import ClozeError
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
 
 _LONGEST_ENDING = 2
 _Made = TypeVar("_Made")
@@ -51,9 +49,7 @@ def agreement_pairs(
     """
     made: list[PatchPair] = []
     if isinstance(source, str) and source == "pocket" and columns is None:
-        from bertology.pocket import agreement_items
-
-        for one in agreement_items():
+        for one in pocket.agreement_items():
             for value, other in one.variants.items() if structure in (None, one.group) else ():
                 values = ("plural", "singular") if value == "singular" else ("singular", "plural")
                 text, exchanged = (Prompt(text).written(MASK_TOKEN) for text in (one.text, other))
@@ -138,9 +134,7 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
     _, language = split_language(columns)
     items = read_item_table(source, "facts", columns=columns)
     if items is None and source == "pocket":
-        from bertology.pocket import facts
-
-        stated = [(fact, fact.templates[0]) for fact in facts() if fact.n_stated]
+        stated = [(fact, fact.templates[0]) for fact in pocket.facts() if fact.n_stated]
         texts = [template.replace("[X]", fact.subject).replace("[Y]", MASK) for fact, template in stated]
         return [Fact(text, one.subject, one.object, one.relation) for text, (one, _) in zip(texts, stated, strict=True)]
     every = read_lama(source)[0] if items is None else [item for item in items if isinstance(item, ClozeItem)]
@@ -225,7 +219,7 @@ class SensitivePairs:
 
 
 def sensitive_pairs(
-    encoder: "Encoder",
+    encoder: "encoders.Encoder",
     pairs: Sequence[tuple[str, str]],
     *,
     clusters: Sequence[str] | None = None,
@@ -254,8 +248,6 @@ def sensitive_pairs(
         ClozeError: no pair, or a sentence with a mask.
         ModelError: no masked-LM head.
     """
-    from bertology.cloze import ask  # torch is not needed to list tasks
-
     if not pairs:
         raise ClozeError("no pair: give at least one")
     texts = list(as_sentences([text for pair in pairs for text in pair], language=language))
@@ -280,7 +272,7 @@ def sensitive_pairs(
                     prompts += [Prompt(_masked(side, place), (side.words[place],)) for side in (one, other)]
     best: dict[int, tuple[float, int]] = {}
     rises: dict[int, float] = {}
-    values = ask(encoder, prompts).values[-1].reshape(-1, 2) if prompts else np.zeros((0, 2))
+    values = cloze.ask(encoder, prompts).values[-1].reshape(-1, 2) if prompts else np.zeros((0, 2))
     for (number, place), fall in zip(asked, (values[:, 0] - values[:, 1]).tolist(), strict=True):
         if np.isfinite(fall):
             best[number] = max(best.get(number, (fall, place)), (fall, place))

@@ -5,20 +5,18 @@ subject is noised. Both make :class:`Passes` for a decision of the model (``targ
 :class:`PatchingMap`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._lazy import figures, pd
 from bertology._names import aligned as in_columns
 from bertology._names import check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
@@ -27,6 +25,7 @@ from bertology.causal.targets import (
     SPECIAL,
     AlignedPair,
     Decision,
+    Integers,
     PatchPair,
     Target,
     align_pairs,
@@ -36,17 +35,12 @@ from bertology.causal.targets import (
     word_names,
 )
 from bertology.cloze import Prompt, ask
+from bertology.encoders import Encoder
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
 from bertology.errors import ClozeError, ModelError, listed, quoted
 from bertology.measures.intervals import intervals_over_clusters
+from bertology.measures.sums import Floats
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bertology._figures import ShownFigure
-    from bertology.encoders import Encoder
-
-Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
@@ -131,15 +125,13 @@ class PatchingMap(PageAndFigure):
         right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
         return np.where(np.isnan(self.changes), np.nan, right)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
 
         Intervals of 95 % are by bootstrap over clusters of pairs; NaN for fewer than two clusters. In every line are
         the scores between which the effects lie, means over pairs: ``base_score`` where the effect is 0,
         ``source_score`` where it is 1, and their ``measure`` in words.
         """
-        import pandas as pd
-
         index = pd.MultiIndex.from_product([self.layers, self.places], names=["layer", "place"])
         (low, high), n_pairs = self._intervals, np.isfinite(self.changes).sum(axis=2)
         columns = {"effect": self.effects, "ci_low": low, "ci_high": high, "n_pairs": n_pairs}
@@ -203,14 +195,10 @@ class PatchingMap(PageAndFigure):
             return "probability of the object"
         return name_of_score(self.targets)
 
-    def plot(self) -> ShownFigure:
+    def plot(self) -> "figures.ShownFigure":
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
-        from bertology._figures import draw_cells
-
-        layers = [str(layer) for layer in self.layers]
-        return draw_cells(
-            self.effects, rows=layers, columns=self.places, caption=self.about, row_title="layer", origin="lower"
-        )
+        how: Any = {"rows": list(map(str, self.layers)), "columns": self.places, "row_title": "layer"}
+        return figures.draw_cells(self.effects, caption=self.about, origin="lower", **how)
 
     def to_html(self) -> str:
         """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
@@ -301,7 +289,7 @@ class Cell(NamedTuple):
     """A place whose states are exchanged."""
 
     name: str
-    pieces: NDArray[np.int64]
+    pieces: Integers
     head: int | None = None  # number from 1; all heads when left out
 
 
@@ -627,7 +615,7 @@ class NoOtherTextError(ClozeError):
 
 def donors(
     pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], side: int, *, seed: int = 0
-) -> dict[int, NDArray[np.int64]]:
+) -> dict[int, Integers]:
     """The pieces of a text of another cluster, by number of each pair that has one: as long, each place in the same
     pieces, with the value of the pair's text (``side`` 0) or of its other one.
 

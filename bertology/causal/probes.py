@@ -17,12 +17,11 @@ from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures.intervals import sums_over_clusters
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Probe
+from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.causal.patching import PatchingMap
-    from bertology.encoders import Encoder
 
 
 @dataclass(frozen=True)
@@ -91,23 +90,8 @@ class CausalProbe(Probe):
         return GeometryCounts(0 if items is None else len(items))
 
     @abstractmethod
-    def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
-    ) -> Iterator[LayerSums | GeometryCounts]:
+    def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """The statistics of each layer; and counts in place of those of :meth:`counts`, where the model tells more.
-
-        Args:
-            encoder: the model, to be left as it is found.
-            sentences: by split, those longer than the model takes to be treated as ``on_long`` says.
-            items: what :meth:`items` gave.
-            layers: those that are asked about; a statistic may be of fewer.
-            on_long: as in :meth:`Encoder.tokenize`.
 
         Raises:
             ModelError: the model has no masked-LM head, or not what is changed.

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import encoders
+from bertology._lazy import torch
 from bertology._names import by_key, check_name
 from bertology.cloze import Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders.batching import padded, pieces_in_batch
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, listed, quoted
+from bertology.measures.sums import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from bertology.results.predictions import FittedProbe
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 TargetKind = Literal["word", "label", "number", "tag", "answer", "choice", "probe"]
 _HEADS: dict[TargetKind, HeadKind] = {
     "label": "sentence",
@@ -155,7 +157,8 @@ class Target:
         """The probability that a score stands for: of the first, of the two, or of the one; a number stays itself."""
         if self.kind == "number":
             return score
-        return float(np.exp(score)) if self.is_log else float(1 / (1 + np.exp(-score)))
+        is_log = self.kind == "answer" or (self.kind == "word" and not self.bad)
+        return float(np.exp(score)) if is_log else float(1 / (1 + np.exp(-score)))
 
     def scored(self, encoder: Encoder, sentences: Sequence[Sentence]) -> tuple[str, Integers, Callable[[], Tensor]]:
         """The name of the score of a text, or of a pair, its subwords, and the score, from which gradients flow; a
@@ -166,11 +169,6 @@ class Target:
         (one,) = fitting_pairs(encoder, [asked], by_word=True)[0].values()
         decision, named = Decision(encoder, [one]), one.target
         return named.of(named.good, named.bad), one.ids[0], lambda: decision(ids_of([one], 0))
-
-    @property
-    def is_log(self) -> bool:
-        """Whether the score is the natural logarithm of a probability."""
-        return self.kind == "answer" or (self.kind == "word" and not self.bad)
 
 
 @dataclass(frozen=True)
@@ -296,8 +294,6 @@ def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> It
 
 def ids_of(rows: Sequence[AlignedPair], side: int) -> Tensor:
     """``[row, piece]`` the texts of pairs of one length, or the other texts."""
-    import torch
-
     return torch.from_numpy(np.stack([one.ids[side] for one in rows]))
 
 
@@ -308,8 +304,6 @@ class Decision:
     """
 
     def __init__(self, encoder: Encoder, rows: Sequence[AlignedPair], *, is_probability: bool = False) -> None:
-        import torch
-
         self.encoder, self._first, self._is_probability = encoder, rows[0], is_probability
         self._at = torch.tensor(np.stack([one.at for one in rows]))
         self._candidates = torch.tensor([one.candidates for one in rows], dtype=torch.int64)
@@ -348,8 +342,6 @@ class Decision:
 
         A :class:`SignalError` where they are not finite.
         """
-        import torch
-
         with torch.inference_mode():
             found = self(ids, rows, **how)
         self.encoder.check_finite("scores of the target", {self.encoder.n_layers: found})
@@ -371,10 +363,6 @@ class Decision:
             resumed: a layer and ``[row, piece, dim]`` states with which the forward pass goes on from there.
             embeddings: ``[row, piece, dim]`` put in the place of the subword embeddings.
         """
-        import torch
-
-        from bertology.encoders.interventions import starting_from
-
         encoder, body = self.encoder, self.encoder.model.body
         rows = torch.arange(len(ids)) if rows is None else rows
         with ExitStack() as stack:
@@ -384,12 +372,11 @@ class Decision:
                 stack.callback(table.register_forward_hook(lambda *_: folded).remove)
             if resumed is not None:
                 layer, state = resumed
-                stack.enter_context(starting_from(body, encoder.model.blocks, layer, self.fold(state)))
+                started = encoders.interventions.starting_from(body, encoder.model.blocks, layer, self.fold(state))
+                stack.enter_context(started)
             return self._scores(self.inputs(ids), rows)
 
     def _scores(self, inputs: dict[str, Tensor], rows: Tensor) -> Tensor:
-        import torch
-
         kind, candidates = self._first.target.kind, self._candidates[rows].to(self.encoder.device)
         logits = self._logits(inputs, rows)
         if kind == "number":
@@ -407,8 +394,6 @@ class Decision:
 
     def logits(self, ids: Tensor) -> Floats:
         """``[row, label]`` logits of the head, without gradients; of answers ``[row, 2, piece]``."""
-        import torch
-
         with torch.inference_mode():
             found = self._logits(self.inputs(ids), torch.arange(len(ids)))
         self.encoder.check_finite("logits", {self.encoder.n_layers: found})
@@ -416,17 +401,14 @@ class Decision:
 
     def _logits(self, inputs: dict[str, Tensor], rows: Tensor) -> Tensor:
         """``[row, entry]`` what the head gives where the prediction is read; at a mask of the words asked for."""
-        import torch
-
-        from bertology.encoders.interventions import Intervention, intervening
-
         encoder, kind, fitted = self.encoder, self._first.target.kind, self._first.target.probe
         body: Any = encoder.model.body
         at, every = self._at[rows].to(encoder.device), torch.arange(len(rows), device=encoder.device)
         if fitted is not None:
             kept: dict[int, Tensor] = {}
             layer = fitted.origin.layer or 0
-            with intervening(body, encoder.model.blocks, [Intervention(layer, partial(kept.setdefault, layer))]):
+            keep = encoders.Intervention(layer, partial(kept.setdefault, layer))
+            with encoders.interventions.intervening(body, encoder.model.blocks, [keep]):
                 body(**inputs, return_dict=True)
             return fitted.logits(kept[layer][every[:, None], at].mean(1))
         if kind == "word":

@@ -5,16 +5,13 @@ and another property that is as visible and decides nothing. Every method gives 
 that of the unused property divided by that of the cause is 0 for a method that tells them apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bertology.causal._attribution import attribute
 from bertology.causal.directions import exchange_directions
@@ -32,16 +29,13 @@ from bertology.causal.targets import (
     ids_of,
     scores_of_sides,
 )
+from bertology.encoders import Encoder
 from bertology.errors import ClozeError
-from bertology.measures.sums import LayerSums
+from bertology.measures.sums import Floats, Integers, LayerSums
+from bertology.pocket import TruthItem
 from bertology.readouts import ArrayFeatures, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import random_erasure
 
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-    from bertology.pocket import TruthItem
-
-Floats = NDArray[np.float64]
 ATTRIBUTIONS = (
     *("integrated_gradients", "gradient_times_input", "leave_one_out", "occlusion"),
     *("attention", "attention_norms", "rollout", "value_zeroing"),
@@ -206,10 +200,10 @@ def _fitted(
                 every[2 * number + side] = stacked[:, row]
     found = {name: np.zeros((len(layers), len(ones))) for name in ("probe", "probe, selectivity", "erasure")}
 
-    def features(which: NDArray[np.int64]) -> ArrayFeatures:
+    def features(which: Integers) -> ArrayFeatures:
         return ArrayFeatures(torch.from_numpy(np.concatenate(list(read[:, :, which]), axis=1)), layers=tuple(layers))
 
-    def right_of(labels: NDArray[np.int64], train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
+    def right_of(labels: Integers, train: Integers, test: Integers) -> Floats:
         """``[layer, text]`` share of the two versions of a text whose label a linear readout finds."""
         held, fitted = train[::5], np.setdiff1d(train, train[::5])
         splits = [Targets(labels[which].T.ravel()[None], len(names)) for which in (fitted, held)]

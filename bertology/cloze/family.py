@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from bertology import cloze, encoders
 from bertology._files import canonical_json, digest, given_path, read_text
 from bertology._names import by_key, folder_name
 from bertology.activations.progress import Progress
@@ -19,8 +20,9 @@ from bertology.cloze.prompts import AnswerForm, Excluded, Floats, anchor_of, spe
 from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
+from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, ClozeError, CorpusError
-from bertology.families import rows
+from bertology.families import contract, rows
 from bertology.families.contract import CellGrid, Counts, Family, FitCells, Problem, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
@@ -33,11 +35,6 @@ from bertology.probing.items import coded
 from bertology.results import Predictions, ResultRow, predictions
 from bertology.results.cells import Cell, CellRecord
 
-if TYPE_CHECKING:
-    from bertology.cloze.lens import TunedLens
-    from bertology.encoders import Encoder
-    from bertology.encoders.alignment import OnLong
-
 
 class _Cloze(Family):
     """What does a model put where a word is left out, or which of two texts does it find more probable?"""
@@ -46,11 +43,9 @@ class _Cloze(Family):
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ClozeItems:
         assert isinstance(probe, ClozeProbe)
-        try:
+        with contract.named_task(probe):
             items = probe.read_items(source, columns=columns)
             items.check(probe.asks)
-        except CorpusError as error:
-            raise CorpusError(f"task {probe.task}: {error}") from error
         if most is None:
             return items
         # Wordings of a fact are compared with each other: those of the same facts are taken in each group.
@@ -315,7 +310,7 @@ _Left = Sequence[tuple[int, Excluded]]
 class Asked:
     """The settings with which items are put to a model."""
 
-    encoder: "Encoder"
+    encoder: "encoders.Encoder"
     layers: tuple[int, ...]
     form: AnswerForm | None = None
     """Scoring of words of several subwords and of sentences; None for the default of the question."""
@@ -513,19 +508,17 @@ def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences
     return name, splits["train"]
 
 
-def _kept_lens(encoder: "Encoder", text: Sentences, job: Resources) -> "TunedLens":
+def _kept_lens(encoder: "encoders.Encoder", text: Sentences, job: Resources) -> "cloze.lens.TunedLens":
     """The lens of a model, from the run's folder where another task has fitted it already."""
-    from bertology.cloze.lens import fit_lens, load_lens
-
-    on_long = cast("OnLong", job.pair.request.on_long)
+    on_long = cast(OnLong, job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
     key = digest([part.encode() for part in decides])[:16]
     path = job.run / predictions.FITS / f"lens-{key}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.stem}.lock")):
         if not path.exists():
-            fit_lens(encoder, text, on_long=on_long, progress=job.progress).save(path)
-    return load_lens(path, encoder)
+            cloze.lens.fit_lens(encoder, text, on_long=on_long, progress=job.progress).save(path)
+    return cloze.lens.load_lens(path, encoder)
 
 
 def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Columns:

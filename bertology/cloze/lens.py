@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -17,8 +16,8 @@ from bertology.encoders import Encoder
 from bertology.encoders.batching import OnLong
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import ClozeError, ModelError
+from bertology.measures.sums import Bools, Floats, Integers
 
-Floats = NDArray[np.float64]
 _LOGITS_AT_ONCE = 1 << 23
 _MOST_PLACES, _BATCH = 20_000, 64  # masked pieces that a lens is fitted to, and those of a step
 
@@ -123,13 +122,13 @@ def fit_lens(
 class LensMeasures:
     """Distance of the prediction of each layer from the final prediction of the model, by masked piece."""
 
-    sentence: NDArray[np.int64]  # [place] the sentence of each piece
+    sentence: Integers  # [place] the sentence of each piece
     divergence: Floats  # [layer, place] Kullback–Leibler divergence in bits
     bits: Floats  # [layer, place] −log2 of the probability of the piece itself
-    agrees: NDArray[np.bool_]  # [layer, place] whether the first word is that of the last layer
+    agrees: Bools  # [layer, place] whether the first word is that of the last layer
 
     @property
-    def depth(self) -> NDArray[np.int64]:
+    def depth(self) -> Integers:
         """``[place]`` prediction depth: the layer from which on the first word is that of the last (section 5.3)."""
         settled = np.logical_and.accumulate(self.agrees[::-1], axis=0)
         return np.asarray(len(self.agrees) - settled.sum(0), dtype=np.int64)
@@ -167,10 +166,10 @@ def lens_measures(
 
 def _masked_states(
     encoder: Encoder, sentences: Sentences, most: int, seed: int, on_long: OnLong, *, n_maskings: int
-) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+) -> tuple[Tensor, Tensor, Integers]:
     """``[layer, place, dim]`` states of masked pieces, ``[place]`` what was masked, and ``[place]`` their sentences."""
     layers, n_places = range(encoder.n_layers + 1), 0
-    kept: list[tuple[Tensor, Tensor, NDArray[np.int64]]] = []
+    kept: list[tuple[Tensor, Tensor, Integers]] = []
     for masking in range(n_maskings):
         text = MaskedText(encoder, sentences, share=SHARE, seed=seed + masking, on_long=on_long)
         for batch in text.batches():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bertology import attention
+from bertology import attention, readouts
 from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
@@ -259,8 +259,6 @@ class _Frozen(VectorFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-        from bertology.readouts.erasure import moments, rescaled
-
         _check_widths(job.pair, cells.probe)
         watch, other = Stopwatch(), _reference(job)
         pairs = _pairs_by_depth(cells.layers_read, job)
@@ -285,10 +283,11 @@ class _Frozen(VectorFamily):
         frozen, refitted = fit(of_reference, other), fit(of_task, job)
         job.progress.finish()
         test = vectors(of_task, job, "test")
-        own, others = (moments(vectors(*which, "train")) for which in ((of_task, job), (of_reference, other)))
+        trains = (vectors(*which, "train") for which in ((of_task, job), (of_reference, other)))
+        own, others = map(readouts.erasure.moments, trains)
         predicted = {
             "none": (frozen, frozen.predict(test)),
-            "rescaled": (frozen, frozen.predict(rescaled(test, own, others))),
+            "rescaled": (frozen, frozen.predict(readouts.erasure.rescaled(test, own, others))),
             "refit": (refitted, refitted.predict(test)),
             "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
         }

@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology._lazy import pd
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import bootstrap_ratio, compare, over_runs
 from bertology.measures.intervals import Bootstrap, over_layers
+from bertology.measures.sums import Floats
 from bertology.results import ResultRow, Results
 from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
 from bertology.results.rows import ATTENTION, counterpart, grouped, own_init
 from bertology.results.table import layers_named, metric_title, titled, written
 
-Floats = NDArray[np.float64]
 _RESAMPLES = 1000  # enough for the standard error of a difference, which its interval and p-value are made of
 _ASKED = "head", "test"  # unit and split of the sums that are compared
 

@@ -37,9 +37,17 @@ from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetun
 from bertology.landscapes import placed
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
-from bertology.measures.sums import Floats, LayerSums, by_layer, cluster_sums, left_out_sums, ratio_sums
+from bertology.measures.sums import (
+    Bools,
+    Floats,
+    Integers,
+    LayerSums,
+    by_layer,
+    cluster_sums,
+    left_out_sums,
+    ratio_sums,
+)
 
-Integers = NDArray[np.int64]
 By = Literal["tensor", "layer", "kind", "layer and kind"]
 _ORDER = {kind: place for place, kind in enumerate(get_args(WeightKind))}
 _AT_ONCE = 1 << 20  # values that are compared at once in float64
@@ -211,7 +219,7 @@ class MaskedLosses:
             frame[f"accuracy_{name}"] = totals[:, row] / totals[:, 4]
         return frame.assign(n_words=totals[:, 4].astype(int))
 
-    def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
+    def groups(self, by: str | None) -> dict[str, Bools]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
         masked = self.losses[0].words
         groups = {"all": np.ones(len(masked), dtype=bool)}
@@ -510,7 +518,7 @@ def label_clusters(
     model: LayerVectors,
     reference: LayerVectors,
     labels: Sequence[str | None],
-    of_sentence: NDArray[np.int64],
+    of_sentence: Integers,
     *,
     layers: Sequence[tuple[int, int]] | None = None,
     most_labels: int = 10,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bertology import readouts
 from bertology.errors import FitError, quoted
 from bertology.families.contract import Counts, FitCells, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
@@ -49,8 +50,6 @@ class _Numbers(VectorFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Regress all problems in all layers; where numbers are a control, they are drawn anew for each form."""
-        from bertology.readouts.linear import NumberTargets, RidgeRegression
-
         watch, problems = Stopwatch(), cells.problems
         data = readable(cells, job)
         numbers, fraction = _numbers_of(data), cells.config.fraction
@@ -64,9 +63,9 @@ class _Numbers(VectorFamily):
         weights = np.stack([data.weights(problem.seed, fraction) for problem in problems]).astype(np.float64)
         sources = {split: vectors_of(cells, data, job, split) for split in data.items}
         readout = make_readout(cells.readout, **cells.config.settings)
-        assert isinstance(readout, RidgeRegression)
+        assert isinstance(readout, readouts.linear.RidgeRegression)
         own_task = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
-        targets = NumberTargets(values["train"], weights, own_task)
+        targets = readouts.linear.NumberTargets(values["train"], weights, own_task)
         fitted = readout.fit(sources["train"], targets, dev=sources["dev"], dev_values=values["dev"], device=job.device)
         job.progress.finish()
         predicted = fitted.predict(sources["test"])

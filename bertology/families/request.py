@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from bertology import encoders
 from bertology._files import canonical_json
 from bertology._names import checkpoint_name, layer_number
 from bertology._settings import Name, Settings, Text, Truth, Whole, or_a_name, problem_of
@@ -216,9 +217,7 @@ class ModelSettings(_Named):
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """A model in memory is named by its files, or as an object in this process, which computes in its own type."""
-        from bertology.encoders import model_name  # imports torch
-
-        name = model_name(settings["name"])
+        name = encoders.model_name(settings["name"])
         dtype = held_dtype(name)
         return {**({} if dtype is None else {"dtype": dtype}), **settings, "name": name}
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import activations, readouts
 from bertology._lazy import scipy, torch
 from bertology.errors import FitError
 from bertology.families.contract import Counts, FitCells, FitGroup, Resources
@@ -19,10 +20,6 @@ from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results.predictions import KEPT, Kept, KeptProbe, Stopwatch, read_labels, read_scores
-
-if TYPE_CHECKING:
-    from bertology.readouts.structural import FittedStructural
-
 
 _CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
 _ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
@@ -125,11 +122,10 @@ class TreeProbe(KeptProbe):
 
     def distances(self, vectors: "torch.Tensor") -> NDArray[np.float32] | None:
         """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
-        from bertology.readouts.structural import squared_distances
-
         if "distance" not in self.tensors:
             return None
-        return np.asarray(squared_distances(vectors.float() @ self.tensors["distance"]).clamp_(min=0).numpy())
+        squared = readouts.structural.squared_distances(vectors.float() @ self.tensors["distance"])
+        return np.asarray(squared.clamp_(min=0).numpy())
 
     def depths(self, vectors: "torch.Tensor") -> NDArray[np.float32] | None:
         """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
@@ -150,9 +146,6 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     Configurations differ in nothing but their rank, and all ranks are fitted in the same passes.
     """
-    from bertology.activations import SpanVectors
-    from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
-
     watch, first = Stopwatch(), group[0]
     data = task_data(first.probe, job.pair.splits).without(job.pair.unreadable)
     trees, problems, fraction = cast(Mapping[str, TreeExamples], data.trees), first.problems, first.config.fraction
@@ -161,19 +154,20 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     def source(split: str, *, memory: int = 0) -> Any:
         of_split, layers = trees[split], first.layers_read
-        return SpanVectors(job.stored["words"][split], of_split.spans, layers=layers, memory=memory, read=of_split.read)
+        how: dict[str, Any] = {"layers": layers, "memory": memory, "read": of_split.read}
+        return activations.SpanVectors(job.stored["words"][split], of_split.spans, **how)
 
-    def targets(split: str, asks: Literal["distances", "depths"]) -> "TreeTargets":
+    def targets(split: str, asks: Literal["distances", "depths"]) -> "readouts.TreeTargets":
         values = [_values_of(trees[split], item, asks) for item in range(len(trees[split]))]
-        return TreeTargets(asks, values, weights if is_weighted and split == "train" else None)
+        return readouts.TreeTargets(asks, values, weights if is_weighted and split == "train" else None)
 
     # Read for distances and depths alike; what is kept in memory serves both.
     train, test = source("train", memory=job.memory), trees["test"]
-    readouts = [make_readout(cells.readout, **cells.config.settings) for cells in group]
-    maps: list[dict[str, FittedStructural]] = [{} for _ in group]
+    of_ranks = [readouts.make_readout(cells.readout, **cells.config.settings) for cells in group]
+    maps: list[dict[str, readouts.structural.FittedStructural]] = [{} for _ in group]
     for asks in _ASKS[test.asks]:
-        fitted = fit_ranks(
-            cast(list[StructuralReadout], readouts),
+        fitted = readouts.fit_ranks(
+            cast(list[readouts.StructuralReadout], of_ranks),
             train,
             targets("train", asks),
             dev=source("dev"),
@@ -186,7 +180,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     names, regression, predicted = _relations(first, trees, weights, job) if test.asks == "arcs" else ((), None, None)
     job.progress.finish()
 
-    def readings(of_rank: "Mapping[str, FittedStructural]") -> Iterator[_Reading]:
+    def readings(of_rank: "Mapping[str, readouts.structural.FittedStructural]") -> Iterator[_Reading]:
         """The distances and depths of each test sentence, by problem and layer."""
         for parts in zip(*(one.read(source("test")) for one in of_rank.values()), strict=True):
             values = {asks: value for asks, (_, value) in zip(of_rank, parts, strict=True)}
@@ -232,25 +226,22 @@ def _relations(
     Returns the relations of the training words but for the root's, the logistic regression on the words' own vectors,
     and the relation of each word of test with a vector, by problem, layer and sentence.
     """
-    from bertology.activations import WordVectors
-    from bertology.readouts import LinearReadout, Targets
-
     names = tuple(sorted(set(_relations_in(trees["train"], is_known=True))))
     number, layers = {name: place for place, name in enumerate(names)}, cells.layers_read
-    vectors, targets, of_word = dict[str, Any](), dict[str, Targets](), np.zeros(0, dtype=np.int64)
+    vectors, targets, of_word = dict[str, Any](), dict[str, readouts.Targets](), np.zeros(0, dtype=np.int64)
     for split, some in trees.items():
         first, last = some.spans[:, 0].T
         words = np.concatenate([np.arange(*bounds) for bounds in some.spans[:, 0].tolist()])
         is_read, of_word = some.read[words], np.repeat(np.arange(len(some)), last - first)
         of_word = of_word[is_read]
-        memory = 0 if split == "test" else job.memory // 2
-        vectors[split] = WordVectors(job.stored["words"][split], words[is_read], layers=layers, memory=memory)
+        how: Any = {"layers": layers, "memory": 0 if split == "test" else job.memory // 2}
+        vectors[split] = activations.WordVectors(job.stored["words"][split], words[is_read], **how)
         if split != "test":
             labels = np.array([number.get(name, -1) for name in _relations_in(some)], dtype=np.int64)[is_read]
             of_words = weights[:, of_word] if split == "train" else None
-            targets[split] = Targets(np.repeat(labels[None], len(weights), axis=0), len(number), of_words)
+            targets[split] = readouts.Targets(np.repeat(labels[None], len(weights), axis=0), len(number), of_words)
     shared: Any = {"dev": vectors["dev"], "dev_targets": targets["dev"], "device": job.device}
-    readout = LinearReadout(extensions=0)
+    readout = readouts.LinearReadout(extensions=0)
     fitted = readout.fit(vectors["train"], targets["train"], **shared, progress=job.progress.say)
     cuts, every = np.flatnonzero(np.diff(of_word)) + 1, np.array(names)
     labels = fitted.predict(vectors["test"]).labels

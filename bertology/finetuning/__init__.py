@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bertology.finetuning._run import task_of as task_of
     from bertology.finetuning._settings import FineTuneSettings
     from bertology.finetuning._settings import grid_schema as grid_schema
+    from bertology.finetuning.losses import HeadTask as HeadTask
+    from bertology.finetuning.losses import check_task as check_task
+    from bertology.finetuning.losses import head_files as head_files
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -205,15 +205,6 @@ def meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
     return probe.task, probe.version, kind, probe
 
 
-_TARGETS: dict[Kind, TargetKind] = {
-    "labels": "label",
-    "numbers": "number",
-    "tags": "tag",
-    "answers": "answer",
-    "choices": "choice",
-}
-
-
 def questions_of(task: str, sentences: Sentences, target: PredictionTarget | None = None) -> list[PatchPair]:
     """The items of a task as texts with what is predicted of them, to be explained or patched; arguments and errors are
     those of :func:`tuning_task`.
@@ -221,7 +212,7 @@ def questions_of(task: str, sentences: Sentences, target: PredictionTarget | Non
     The target is what the model predicts of each item, or the one that is given; ``gold`` is what is true.
     """
     kind, items, questions = meaning(task)[2], items_of(task, sentences), []
-    asked = PredictionTarget(_TARGETS[kind]) if target is None else target
+    asked = PredictionTarget(cast(TargetKind, kind.removesuffix("s"))) if target is None else target
     of = zip(items.table["cluster_id"].tolist(), items.place.tolist(), items.gold, strict=True)
     for cluster, place, gold in of:
         if kind == "tags":

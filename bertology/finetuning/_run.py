@@ -97,12 +97,9 @@ class Record:
 
 
 RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
+read_record = RECORD.read
+"""The record of a fine-tuned model's folder, ``finetune.json``; BertologyError where it is missing or damaged."""
 PREDICTIONS = "predictions.parquet"
-
-
-def read_record(folder: Path) -> Record:
-    """The record of a fine-tuned model's folder, ``finetune.json``; BertologyError where it is missing or damaged."""
-    return RECORD.read(folder)
 
 
 def task_of(encoder: Encoder) -> str:

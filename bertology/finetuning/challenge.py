@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import finetuning
 from bertology._files import digest, digest_file
 from bertology._names import by_key, check_name
 from bertology.corpora import Sentences, load_corpus
@@ -22,9 +23,6 @@ from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.probing.items import target_examples
 from bertology.probing.probes import Subject
 from bertology.results.predictions import Stopwatch
-
-if TYPE_CHECKING:
-    from bertology.finetuning._items import Items
 
 Labels = NDArray[np.object_]
 
@@ -75,7 +73,7 @@ class ChallengeProbe(Probe):
             raise CorpusError(f"{problem}: set labels, as {{{labels[0]}: {label}}}")
         return found
 
-    def statistics(self, items: "Items", predicted: Labels) -> Iterator[LayerSums]:
+    def statistics(self, items: "finetuning._items.Items", predicted: Labels) -> Iterator[LayerSums]:
         """Every text, or pair of texts, of the set that has a label.
 
         Yields the accuracy of ``[item]`` predicted labels, in all and by group; NameNotFoundError for lacking columns.
@@ -113,10 +111,8 @@ class _Challenge(SumsFamily):
     def configured(self, probe: Probe, config: ReadoutConfig) -> ChallengeProbe:
         return cast(ChallengeProbe, super().configured(probe, config))
 
-    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> "Items":
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> "finetuning._items.Items":
         """All of a source that is one piece; or at most so many items of each label, drawn by their texts."""
-        from bertology.finetuning._items import Items, item_table
-
         corpus, column = load_corpus(source, columns=columns), cast(ChallengeProbe, probe).column
         if len(corpus.splits) > 1 and "splits" not in corpus.notes:
             raise CorpusError(f"task {probe.task}: {source} has splits, {listed(corpus.splits)}: give the file of one")
@@ -133,10 +129,11 @@ class _Challenge(SumsFamily):
         gold = [examples.values[labels[number]] for number in drawn]
         skipped = {"no label": len(text) - len(labels)} if len(labels) < len(text) else {}
         sentences, places = Sentences(map(text.__getitem__, drawn)), range(len(drawn))
-        return Items(sentences, item_table(list(map(sentences.id, places)), places, gold, places), skipped)
+        table = finetuning._items.item_table(list(map(sentences.id, places)), places, gold, places)
+        return finetuning._items.Items(sentences, table, skipped)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        items: Items = pair.splits.items[probe.task]
+        items: finetuning._items.Items = pair.splits.items[probe.task]
         for config in configs:
             with named_task(probe):
                 list(self.configured(probe, config).statistics(items, np.array(items.gold, dtype=object)))
@@ -148,12 +145,10 @@ class _Challenge(SumsFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Run the model on all items."""
-        from bertology.finetuning._run import decisions
-
         watch, probe, encoder = Stopwatch(), self.configured(cells.probe, cells.config), job.get_encoder()
-        items: Items = job.pair.splits.items[cells.probe.task]
+        items: finetuning._items.Items = job.pair.splits.items[cells.probe.task]
         with named_task(probe):
-            labels, decided, n_cut = decisions(encoder, items)
+            labels, decided, n_cut = finetuning._run.decisions(encoder, items)
             label_of = probe.label_of(labels, {*items.gold})
             predicted = np.array([label_of[label] for label in decided], dtype=object)
             found = [replace(one, layers=cells.layers) for one in probe.statistics(items, predicted)]
@@ -171,13 +166,13 @@ class _Challenge(SumsFamily):
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """The most frequent label for every item, of equals the first in alphabetical order."""
         probe = self.configured(baselines.probe, baselines.config)
-        items: Items = job.pair.splits.items[baselines.probe.task]
+        items: finetuning._items.Items = job.pair.splits.items[baselines.probe.task]
         [(label, _)] = Counter(sorted(items.gold)).most_common(1)
         found = list(probe.statistics(items, np.full(len(items.gold), label, dtype=object)))
         write_baseline_sums(baselines, job, lambda _: found, _counts(items), found[0].over.shape[1], "numpy")
 
 
-def _counts(items: "Items") -> GeometryCounts:
+def _counts(items: "finetuning._items.Items") -> GeometryCounts:
     return GeometryCounts(len(items), n_classes=len({*items.gold}), skipped=dict(items.skipped))
 
 

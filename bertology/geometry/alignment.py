@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from bertology import activations, encoders
-from bertology._lazy import pd, scipy
+from bertology._lazy import figures, pd, scipy
 from bertology._names import aligned, check_name, folder_name, layer_label, layer_number, place_of_layer
 from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
@@ -32,9 +32,6 @@ from bertology.measures.sums import (
     ratio_sums,
     total_and_groups,
 )
-
-if TYPE_CHECKING:
-    from bertology._figures import ShownFigure
 
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
@@ -389,7 +386,7 @@ class AlignedTexts(PageAndFigure):
         rows = [(layer, i, j, first[i], second[j], one) for layer in self.layers for i, j, one in self.links(layer)]
         return pd.DataFrame(rows, columns=["layer", "first", "second", "first_word", "second_word", "similarity"])
 
-    def plot(self, layer: int | None = None) -> ShownFigure:
+    def plot(self, layer: int | None = None) -> figures.ShownFigure:
         """Draw the words of the first text by those of the second; linked words are shaded by their similarity."""
         from bertology.results.figures import plot_head
 

@@ -8,13 +8,14 @@ in ``alignment.py``.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import readouts
 from bertology._lazy import scipy, torch
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
@@ -142,12 +143,10 @@ def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> 
 
     Means and erasure are fitted to those that are known, or to all.
     """
-    from bertology.readouts import ArrayFeatures, fit_erasure
-
     known = np.ones(len(means), dtype=bool) if known is None else known
     of_language = np.stack([means[known & (language == one)].mean(axis=0) for one in range(language.max() + 1)])
     _, labels = np.unique(language[known], return_inverse=True)
-    erasure = fit_erasure(ArrayFeatures(means[None, known]), labels, int(labels.max()) + 1)
+    erasure = readouts.fit_erasure(readouts.ArrayFeatures(means[None, known]), labels, int(labels.max()) + 1)
     erased = np.asarray(erasure.erase(torch.from_numpy(means.astype(np.float64))[None])[0].numpy())
     return {"": means, "_centred": means - of_language[language], "_erased": erased}
 
@@ -428,8 +427,6 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
     to (``_standardised``): features of a fit are standardised. Means and spreads are those of unlabelled train words of
     each language, or of its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
     """
-    from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch, which naming them need not
-
     layers, values = vectors["test"].layers, dict[str, Floats32]()
     for split, words in items.splits.items():
         values[split] = np.stack([vectors[split].of(layer)[words.places] for layer in layers])
@@ -442,13 +439,14 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
         moments.append((some.mean(axis=1), np.maximum(some.std(axis=1), _LEAST_SPREAD)))
     means, spreads = (np.stack(some, axis=1) for some in zip(*moments, strict=True))  # [layer, language, dim]
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}
+    features, targets = partial(readouts.ArrayFeatures, layers=layers), readouts.Targets
     for source in items.sources:
         (known, labels), (dev, dev_labels) = (
-            (ArrayFeatures(values[split][:, own], layers=layers), Targets(of_split.codes[None, own], items.n_labels))
+            (features(values[split][:, own]), targets(of_split.codes[None, own], items.n_labels))
             for split, of_split in items.splits.items()
             if split != "test" and (own := of_split.language == source).any()
         )
-        fitted = get_readout("linear").fit(known, labels, dev=dev, dev_targets=dev_labels)
+        fitted = readouts.get_readout("linear").fit(known, labels, dev=dev, dev_targets=dev_labels)
         for way, of_way in right.items():
             moved = values["test"]
             if way == "_centred":
@@ -456,7 +454,7 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
             elif way == "_standardised":
                 moved = (moved - means[:, test.language]) / spreads[:, test.language]
                 moved = moved * spreads[:, source, None] + means[:, source, None]
-            predicted = fitted.predict(ArrayFeatures(moved, layers=layers)).labels[0]
+            predicted = fitted.predict(features(moved)).labels[0]
             of_way[source] = np.asarray(predicted == test.codes, float)
     for way, of_way in right.items():
         yield from items.scores(f"transfer{way}", of_way, layers=layers)

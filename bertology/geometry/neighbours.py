@@ -23,15 +23,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bertology._lazy import scipy
+from bertology._lazy import scipy, sklearn
 from bertology._names import check_name, folder_name, place_of_layer
 from bertology._page import framed, full_page, write_page
 from bertology.activations.layers import Floats32, LayerVectors, unit_vectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import CorpusError, ModelError, quoted
-from bertology.measures.sums import Floats
+from bertology.measures.sums import Floats, Integers
 
-Integers = NDArray[np.int64]
 Projection = Literal["pca", "tsne"]
 Block = tuple[Integers, Floats32]  # numbers [m] of points and their vectors [layer, m, dim]
 Kind = Literal["word", "tag", "sense"]
@@ -540,11 +539,10 @@ def planes(
             places, share = _principal_plane(vectors)
             shares.append(share)
         if projection == "tsne":
-            from sklearn.manifold import TSNE
-
             # As wide as scikit-learn's own start by principal components.
             near = (places / max(float(places[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
-            tsne = TSNE(perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3), init=near, random_state=seed)
+            perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
+            tsne = sklearn.manifold.TSNE(perplexity=perplexity, init=near, random_state=seed)
             places = np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
         places = places - places.mean(axis=0)
         size = np.sqrt((places**2).sum(axis=1).mean())

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology._lazy import pd, scipy
+from bertology._lazy import figures, pd, scipy
 from bertology._names import check_name
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
@@ -32,9 +32,6 @@ from bertology.measures.sums import (
     mean_sums,
     ratio_sums,
 )
-
-if TYPE_CHECKING:
-    from bertology._figures import ShownFigure
 
 Pair = tuple[int, int]
 _Groups = Mapping[str, tuple[tuple[int, ...], Sequence[Pair]]]  # by name layers, each with another
@@ -561,7 +558,7 @@ class LayerMatrix:
         columns = {"value": self.values, "ci_low": self.ci_low, "ci_high": self.ci_high, "null": self.null}
         return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=pairs).reset_index()
 
-    def plot(self, *, title: str | None = None) -> "ShownFigure":
+    def plot(self, *, title: str | None = None) -> "figures.ShownFigure":
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
         from bertology.encoders import LabelledArray
         from bertology.results.figures import plot_head

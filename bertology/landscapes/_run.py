@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from torch.nn.utils import parameters_to_vector
 
 from bertology._files import explained_system_errors, given_path, taken, write_derived
 from bertology._folder import versions
-from bertology._lazy import LazyModule
+from bertology._lazy import figures
 from bertology._machine import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology._settings import checked
@@ -36,11 +36,6 @@ from bertology.finetuning import load_tuned, output_of
 from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
-
-if TYPE_CHECKING:
-    from bertology import _figures
-else:
-    _figures = LazyModule("bertology._figures")  # imports matplotlib
 
 _LEAST_SINE = 1e-3
 _BATCH = 64
@@ -425,16 +420,16 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> "_figures.ShownFigure":
+    def plot(self, *, title: str | None = None) -> "figures.ShownFigure":
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
         is_line = len(self.models) == 2
-        figure = _figures.new_figure(5.2, 3.4 if is_line else 4.4)
+        figure = figures.new_figure(5.2, 3.4 if is_line else 4.4)
         axes = figure.add_subplot()
         grid, models, checkpoints = (self._rows(kind) for kind in ("grid", "model", "checkpoint"))
         spanned = [f"{self.models[0]} → {name}" for name in self.models[1:]]
         if is_line:
-            axes.plot(grid["x"], grid["loss"], color=_figures.BLUE, linewidth=1.4)
-            axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
+            axes.plot(grid["x"], grid["loss"], color=figures.BLUE, linewidth=1.4)
+            axes.plot(models["x"], models["loss"], "--", color=figures.PALE, linewidth=0.9)
             height, labels = "loss", [f"α, from {self.models[0]} to {self.models[1]}", f"loss ({self.unit})"]
         else:
             heights = grid.pivot(index="y", columns="x", values="loss")
@@ -448,26 +443,26 @@ class Landscape(Tables):
             else:
                 levels = np.linspace(low, high, _LEVELS)
             where = heights.columns, heights.index, values
-            shades = axes.contourf(*where, levels=levels, cmap=_figures.SHADES, extend="both")
-            axes.contour(*where, levels=levels, colors=_figures.GREY, linewidths=0.4)
+            shades = axes.contourf(*where, levels=levels, cmap=figures.SHADES, extend="both")
+            axes.contour(*where, levels=levels, colors=figures.GREY, linewidths=0.4)
             bar = figure.colorbar(shades, ax=axes)
             bar.set_label(f"loss ({self.unit})", fontsize=8)
             bar.ax.tick_params(labelsize=7)
             height, labels = "y", spanned or ["random direction 1, filter-normalised", "random direction 2"]
         if len(checkpoints):
-            style: dict[str, Any] = {"color": _figures.GREEN, "markersize": 4, "markerfacecolor": "white"}
+            style: dict[str, Any] = {"color": figures.GREEN, "markersize": 4, "markerfacecolor": "white"}
             style["label"] = "checkpoints, at their own weights"
             axes.plot(checkpoints["x"], checkpoints[height], "s-", linewidth=0.8, **style)
             axes.legend(fontsize=7, frameon=False)
-        axes.plot(models["x"], models[height], "o", color=_figures.VERMILION, markersize=5)
+        axes.plot(models["x"], models[height], "o", color=figures.VERMILION, markersize=5)
         for name, x, y in zip(models["name"], models["x"], models[height], strict=True):
             axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
         axes.tick_params(labelsize=7)
         axes.set_xlabel(labels[0], fontsize=8)
         axes.set_ylabel(labels[1], fontsize=8)
         if title is not None:
-            axes.set_title(title, fontsize=9, color=_figures.TEXT)
-        _figures.write_caption(figure, f"Mean of {self.n_items:,} items, the same at every point.")
+            axes.set_title(title, fontsize=9, color=figures.TEXT)
+        figures.write_caption(figure, f"Mean of {self.n_items:,} items, the same at every point.")
         return figure
 
     def save(self, folder: str | Path) -> Path:
@@ -480,7 +475,7 @@ class Landscape(Tables):
         record = json.dumps(found, indent=1, default=asdict) + "\n"
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            "landscape.svg": _figures.figure_bytes(self.plot(), "svg"),
+            "landscape.svg": figures.figure_bytes(self.plot(), "svg"),
             _RECORD: record.encode(),  # last: it makes the landscape finished
         }
         write_derived(given_path(folder), files, remedy="choose another --out")

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from bertology._lazy import sklearn
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -141,11 +143,9 @@ def lexical_labels(
     Raises:
         ValueError: numbers of items and labels differ, or train has fewer than two labels.
     """
-    from sklearn.feature_extraction import DictVectorizer
-
     if len(train.spans) != len(labels) or len(dev.spans) != len(dev_labels):
         raise ValueError("numbers of items and labels differ")
-    vectorizer = DictVectorizer(dtype=np.float32)
+    vectorizer = sklearn.feature_extraction.DictVectorizer(dtype=np.float32)
     fitted_on = _narrow(vectorizer.fit_transform(train.features()))
     on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
     fits, scores = [_fitted(fitted_on, labels, strength) for strength in STRENGTHS], []
@@ -165,8 +165,6 @@ def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[
 
     There is a model for each label, none where all training items have the label, or no item has.
     """
-    from sklearn.linear_model import LogisticRegression
-
     one_each = labels.ndim == 1
     if one_each:
         kept = labels >= 0
@@ -175,8 +173,9 @@ def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[
             raise ValueError("train has fewer than two labels")
         labels = codes[:, None] == np.arange(codes.max() + 1)
     # liblinear ignores the seed here; it is fixed in case another solver is used
+    how: Any = {"C": strength, "solver": "liblinear", "random_state": 0}
     models = {
-        label: LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, column)
+        label: sklearn.linear_model.LogisticRegression(**how).fit(features, column)
         for label, column in enumerate(labels.T)
         if column.any() and not column.all()
     }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import scipy
 from bertology.measures.metrics import Bounds, Floats, Metric, find_metric, ratio
 
 N_RESAMPLES = 10_000
@@ -209,8 +210,6 @@ def summarised(
 
     ``used`` is ``[layer]`` the number of clusters that hold an item, all of them when left out.
     """
-    from scipy.special import stdtrit
-
     n_layers, n_clusters = len(values), len(jackknife)
     stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
     methods: list[str] = [CiMethod.NONE.value] * n_layers
@@ -244,7 +243,8 @@ def summarised(
     if by_run is not None:
         # Means over few runs have wider intervals than over as many runs as clusters.
         most = max(1, n_clusters - 1)
-        reach = stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
+        degrees = np.minimum(freedom(stderr, by_run, n_clusters), most)
+        reach = scipy.special.stdtrit(degrees, 1 - tail) / scipy.special.stdtrit(most, 1 - tail)
         low, high = values - reach * (values - low), values + reach * (high - values)
     if bounds != "none":  # also where replicates pass them, which are sums of jackknife influences
         low, high = np.maximum(low, 0.0 if bounds == "share" else -1.0), np.minimum(high, 1.0)
@@ -271,22 +271,20 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     Replicates are ``[column, resample]``, the jackknife ``[column, cluster]``, empty where it is unknown; ``tail`` is
     left out on either side.
     """
-    from scipy.special import ndtr, ndtri
-
     n = replicates.shape[1]
     # Scores of few items come in steps: a replicate equal to the value counts half on either side.
     below = (replicates < values[:, None]).mean(axis=1) + (replicates == values[:, None]).mean(axis=1) / 2
-    bias = ndtri(np.clip(below, 1 / (n + 1), n / (n + 1)))[:, None]
+    bias = scipy.special.ndtri(np.clip(below, 1 / (n + 1), n / (n + 1)))[:, None]
     lag = jackknife.mean(axis=1, keepdims=True) - jackknife if jackknife.shape[1] else np.zeros((len(values), 1))
     squared = lag * lag
     scale = squared.sum(axis=1) ** 1.5
     acceleration = np.zeros(len(values))
     # A third power is a hundred times as slow as a product.
     np.divide((squared * lag).sum(axis=1), 6 * scale, out=acceleration, where=scale > 0)
-    reach = bias + ndtri(np.array([tail, 1 - tail]))
+    reach = bias + scipy.special.ndtri(np.array([tail, 1 - tail]))
     # |acceleration| ≤ 1/6, so the divisor only nears zero when nearly all replicates lie on one side of the value.
     divisor = np.maximum(1 - acceleration[:, None] * reach, 0.05)
-    return np.asarray(ndtr(bias + reach / divisor), dtype=np.float64)
+    return np.asarray(scipy.special.ndtr(bias + reach / divisor), dtype=np.float64)
 
 
 def quantiles(rows: Floats, shares: Floats) -> Floats:
@@ -651,8 +649,6 @@ def compare(
         level: of the intervals.
         pairs: the pairs to compare, one comparison each; all pairs ``a < b`` when left out.
     """
-    from scipy.special import stdtr, stdtrit
-
     values = np.asarray(values, dtype=np.float64)
     chosen = list(itertools.combinations(range(len(values)), 2)) if pairs is None else list(pairs)
     if not chosen:
@@ -670,10 +666,10 @@ def compare(
     degrees: Any = rest if by_run is None else freedom(stderr, by_run[:, a] - by_run[:, b], n)
     steady = ~(stderr > 1e-12)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p_raw = 2 * stdtr(degrees, -np.abs(diff) / stderr)
+        p_raw = 2 * scipy.special.stdtr(degrees, -np.abs(diff) / stderr)
     p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1.0 - np.maximum(1, n)), 1.0), p_raw)
     p_raw = np.where(np.isfinite(diff) & np.isfinite(p_raw), p_raw, 1.0)
-    reach = np.where(n > 1, stdtrit(degrees, (1 + level) / 2) * stderr, np.nan)
+    reach = np.where(n > 1, scipy.special.stdtrit(degrees, (1 + level) / 2) * stderr, np.nan)
     # adjusted so that those below q keep the false discovery rate at q (Benjamini & Hochberg 1995)
     order, p_adj = np.argsort(p_raw, kind="stable")[::-1], np.empty_like(p_raw)
     adjusted = np.minimum.accumulate(p_raw[order] * len(chosen) / np.arange(len(chosen), 0, -1))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import scipy
 from bertology._names import check_name
 from bertology.measures.trees import Edge, tree_edges
 
@@ -449,15 +450,13 @@ def count_numbers(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_clu
     square and of the squared error (in standard deviations of gold), sums of the ranks of gold and of predictions, of
     their squares and of their product, and the sum of the squared error in the unit of the numbers.
     """
-    from scipy.stats import rankdata
-
     gold, pred = np.asarray(gold, np.float64), np.asarray(pred, np.float64)
     spread = float(gold.std()) or 1.0
     scaled = (gold - gold.mean()) / spread
-    ranks = _centred(rankdata(gold))
+    ranks = _centred(scipy.stats.rankdata(gold))
     layers = []
     for numbers in pred:
-        others, errors = _centred(rankdata(numbers)), (numbers - gold) / spread
+        others, errors = _centred(scipy.stats.rankdata(numbers)), (numbers - gold) / spread
         of_ranks = (ranks, ranks**2, others, others**2, ranks * others)
         terms = (np.ones_like(gold), scaled, scaled**2, errors**2, *of_ranks, (numbers - gold) ** 2)
         layers.append(_sums_by_cluster(terms, cluster, n_clusters))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import scipy
 from bertology._names import by_key
 from bertology.measures.intervals import Bootstrap, ratio_intervals
 from bertology.measures.metrics import ratio
@@ -137,10 +138,8 @@ def rank_correlation_sums(metric: str, first: ArrayLike, second: ArrayLike, kind
 
     Without an item those above it are one rank lower, and those equal to it half a rank.
     """
-    from scipy.stats import rankdata
-
     pair = [np.asarray(some, dtype=np.float64) for some in (first, second)]
-    ranks = [rankdata(some) for some in pair]
+    ranks = [scipy.stats.rankdata(some) for some in pair]
     values = [np.asarray(np.corrcoef(ranks))[0, 1]]
     for item in range(len(pair[0])):
         left = [one - (some > some[item]) - (some == some[item]) / 2 for one, some in zip(ranks, pair, strict=True)]

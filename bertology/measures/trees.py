@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._lazy import scipy
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Heads = Sequence[int]
@@ -75,9 +77,6 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
     Returns:
         The edges of each tree, ordered by their words.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
     matrices = np.asarray(distances, dtype=np.float64)
     wanted = np.arange(matrices.shape[1]) if scored is None else np.flatnonzero(scored)
     n, m = len(matrices), len(wanted)
@@ -90,7 +89,8 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
     # All trees in one call, as a forest: the overhead of a call exceeds the work on a sentence.
     start = np.arange(n)[:, None] * m
     places = ((start + above).ravel(), (start + below).ravel())
-    forest = minimum_spanning_tree(csr_array((weights.ravel(), places), shape=(n * m, n * m)))
+    graph = scipy.sparse.csr_array((weights.ravel(), places), shape=(n * m, n * m))
+    forest = scipy.sparse.csgraph.minimum_spanning_tree(graph)
     rows, columns = forest.nonzero()
     trees: list[list[Edge]] = [[] for _ in range(n)]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
@@ -100,12 +100,9 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
 
 def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]:
     """Heads that lead from every word of a tree to its ``root``, a place from 0; −1 for words that are not in it."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
     one, other = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = csr_array((np.ones(len(edges)), (one, other)), shape=(n_words, n_words))
-    _, above = breadth_first_order(graph, root, directed=False)  # negative without one
+    graph = scipy.sparse.csr_array((np.ones(len(edges)), (one, other)), shape=(n_words, n_words))
+    _, above = scipy.sparse.csgraph.breadth_first_order(graph, root, directed=False)  # negative without one
     heads = np.maximum(above + 1, -1)
     heads[root] = 0
     return tuple(heads.tolist())

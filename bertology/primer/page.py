@@ -1,7 +1,5 @@
 """What the page of verdicts shows of a claim: how it was measured, figures, examples, and the command for it."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +37,7 @@ _RULES = {
 """The rules in words, for the page."""
 
 
-def shown_claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
+def shown_claim(same: Sequence[Outcome], command: str, examples: "Examples") -> dict[str, Any]:
     """What the page shows of one claim; ``command`` repeats all claims."""
     claim = same[0].claim
     outcomes = []

@@ -1,7 +1,5 @@
 """What claims need: one experiment over all encoders and trained models, and what cannot be asked, with the reasons."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

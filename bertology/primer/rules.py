@@ -6,8 +6,6 @@ threshold that was fixed in advance. Where one interval decides, it is a 95 % in
 intervals cover all of them at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +14,12 @@ from typing import Literal
 
 import numpy as np
 
+from bertology._lazy import scipy
 from bertology.families.request import RANDOM
 from bertology.measures.metrics import metric_form
+from bertology.measures.sums import Floats
 from bertology.primer.claims import Claim, Measurement, Rule
 from bertology.primer.scores import LEVEL, Curve, Key, NotTestedError
-from bertology.primer.trained import Floats
 from bertology.results.rows import Score
 from bertology.results.table import interval_of, number
 
@@ -329,14 +328,12 @@ def _peak(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
 
 def _mean_rank(curves: Sequence[Curve]) -> Curve:
     """The mean over tasks of the ranks of layers, 1 the best, with the ranks of each resample."""
-    from scipy.stats import rankdata
-
     keys = curves[0].keys
     if any(one.keys != keys for one in curves):
         raise NotTestedError("tasks have scores of different layers")
     signs = [-1.0 if one.rows[0].higher_is_better else 1.0 for one in curves]
-    values = np.mean([rankdata(sign * one.values) for one, sign in zip(curves, signs, strict=True)], axis=0)
-    drawn = [rankdata(sign * one.replicates, axis=1) for one, sign in zip(curves, signs, strict=True)]
+    values = np.mean([scipy.stats.rankdata(sign * one.values) for one, sign in zip(curves, signs, strict=True)], axis=0)
+    drawn = [scipy.stats.rankdata(sign * one.replicates, axis=1) for one, sign in zip(curves, signs, strict=True)]
     n = min(one.n for one in curves)
     rows = tuple(replace(row, metric="mean_rank") for row in curves[0].rows)
     return Curve(keys, values, np.mean(drawn, axis=0), n, curves[0].depths, rows, None, np.zeros(len(keys)))
@@ -381,8 +378,6 @@ def _share(rule: Rule, base: Measurement, margin: float, curve: GetCurve) -> Fin
 
 def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
     """Spearman's correlation of two scores over tasks and their layers stays below a value."""
-    from scipy.stats import rankdata
-
     assert rule.least is not None
     pairs = [tuple(curve(rule.measured(side.over(base), value)) for side in (rule.a, rule.b)) for value in rule.over]
     sides = []
@@ -395,7 +390,7 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
         sides.append((values, np.concatenate([one.replicates for one in parts], axis=1)))
 
     def spearman(a: Floats, b: Floats) -> Floats:
-        ranks = [rankdata(one, axis=-1) - (one.shape[-1] + 1) / 2 for one in (a, b)]
+        ranks = [scipy.stats.rankdata(one, axis=-1) - (one.shape[-1] + 1) / 2 for one in (a, b)]
         squares = [(one**2).sum(axis=-1) for one in ranks]
         return np.asarray((ranks[0] * ranks[1]).sum(axis=-1) / np.sqrt(squares[0] * squares[1]))
 

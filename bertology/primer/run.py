@@ -1,7 +1,5 @@
 """The claims put to encoders: one experiment is planned from them and run, then each rule looks at its scores."""
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools
@@ -10,12 +8,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
+from bertology._lazy import pd, scipy
 from bertology._machine import explained_shortage
 from bertology._names import short_names
 from bertology._page import full_page
@@ -37,9 +36,6 @@ from bertology.results.rows import FALSE_DISCOVERY_RATE, RESULTS, Score
 from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.plan import resolve_work
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _RECORD = "primer.json"
 """The file of a run with the claims, and what could not be asked."""
@@ -131,22 +127,18 @@ class Primer(Tables):
                 (low,), (high,) = gap.bounds()
                 score = Score(float(gap.values[0]), float(low), float(high))
                 found.append(((a.model, b.model), f"{a.claim.section} {a.claim.statement}", one, score, gap.p_value))
-        from scipy.stats import false_discovery_control
-
         kept: dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]] = {}
-        p_adj = false_discovery_control([p for *_, p in found]).tolist() if found else []
+        p_adj = scipy.stats.false_discovery_control([p for *_, p in found]).tolist() if found else []
         for (models, claim, one, score, _), p in zip(found, p_adj, strict=True):
             if p < FALSE_DISCOVERY_RATE:
                 kept.setdefault(models, {})[claim] = one, score, p
         return kept
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A row for each claim and encoder: verdict, estimate, interval, threshold, margin, n and the cells behind it.
 
         Fractions, not percentages. ``passes_at_random``: holds of random weights as well.
         """
-        import pandas as pd
-
         return pd.DataFrame([_record(one) for one in self.outcomes])
 
     def page(self) -> str:

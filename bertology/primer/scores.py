@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bertology._lazy import scipy
 from bertology.errors import BertologyError, ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scores_of_cells
@@ -19,8 +20,9 @@ from bertology.families.request import RANDOM, ReadoutConfig
 from bertology.measures import bootstrap_ratio, over_runs
 from bertology.measures.intervals import Bootstrap, exact_bounds, freedom
 from bertology.measures.metrics import Bounds
+from bertology.measures.sums import Floats
 from bertology.primer.claims import Measurement
-from bertology.primer.trained import Floats, of_runs, own_scores
+from bertology.primer.trained import of_runs, own_scores
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results
 from bertology.results.predictions import HeadSums, read_head_sums
@@ -146,12 +148,10 @@ class Curve:
     @property
     def p_value(self) -> float:
         """Two-sided p-value of no difference, of a contrast of one key."""
-        from scipy.special import stdtr
-
         distance, error = abs(float(self.values[0])), float(self.stderr[0]) + float(self.slack[0])
         if error == 0:
             return float(distance == 0)
-        return 2 * float(stdtr(self.degrees[0], -distance / error))
+        return 2 * float(scipy.special.stdtr(self.degrees[0], -distance / error))
 
     def bounds(self, *, at_once: bool = False, n_others: int = 1) -> tuple[Floats, Floats]:
         """``[key]`` bounds of 95 % intervals.
@@ -159,16 +159,14 @@ class Curve:
         With ``at_once`` all of them cover their values in 95 % of samples (largest studentised deviation over the
         resamples); with ``n_others`` the level is corrected for so many comparisons (Bonferroni).
         """
-        from scipy.special import stdtrit
-
         if self.n < 2:
             raise NotTestedError("one cluster of items alone: it has no interval")
-        reach = np.broadcast_to(stdtrit(self.degrees, 1 - (1 - LEVEL) / n_others), len(self.values))
+        reach = np.broadcast_to(scipy.special.stdtrit(self.degrees, 1 - (1 - LEVEL) / n_others), len(self.values))
         low = high = reach
         if at_once and len(self.values) > 1:
             spread = np.where(self.stderr > 0, self.stderr, 1.0)
             deviations = (self.replicates - self.values) / spread
-            factor = stdtrit(self.degrees, LEVEL) / stdtrit(1e9, LEVEL)
+            factor = scipy.special.stdtrit(self.degrees, LEVEL) / scipy.special.stdtrit(1e9, LEVEL)
             above, below = (np.nanquantile(np.nanmax(side, axis=1), LEVEL) for side in (deviations, -deviations))
             low, high = np.maximum(reach, above * factor), np.maximum(reach, below * factor)
         return self.values - low * self.stderr - self.slack, self.values + high * self.stderr + self.slack

@@ -1,7 +1,5 @@
 """Models that are trained for claims: pretraining variants, and the encoder fine-tuned or compressed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertology import compression, encoders, finetuning, landscapes, pocket
 from bertology._files import temporary_folder
 from bertology._folder import MODELS
+from bertology._lazy import torch, transformers
 from bertology._settings import checked
 from bertology.errors import BertologyError
 from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
+from bertology.measures.sums import Floats
 from bertology.primer.claims import ENCODER, Claims, Training
 
-Floats = NDArray[np.float64]
 Corpora = Mapping[str, CorpusSettings | None]
 _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
@@ -73,8 +72,6 @@ def train(
     Raises:
         BertologyError: a training cannot be done as the file of claims says.
     """
-    from bertology.encoders import side_by_side
-
     made: dict[str, Trained] = {ENCODER: Trained(title, {0: encoder})}
     for role in roles_needed(claims):
         training = claims.models[role]
@@ -87,7 +84,7 @@ def train(
             if training.beside is not None:
                 others = made[training.beside].models
                 pairs = {seed: (one, others[seed]) for seed, one in sources.items()}
-                models = {seed: side_by_side(*pair, name=f"{role}-{seed}") for seed, pair in pairs.items()}
+                models = {seed: encoders.side_by_side(*pair, name=f"{role}-{seed}") for seed, pair in pairs.items()}
             else:
                 models = _made(claims, training, sources, corpora, where, device=device, show=show)
         except BertologyError as error:
@@ -107,23 +104,17 @@ def _made(
     show: bool,
 ) -> dict[int, str]:
     """The model folders of one role by seed."""
-    from bertology.compression import compress
-    from bertology.encoders import model_shape, resolve_model
-    from bertology.finetuning import finetune
-    from bertology.landscapes import LandscapeSettings, landscape
-    from bertology.pocket import PretrainSettings, pretrain
-
     seeds = range(1, (training.seeds or claims.seeds) + 1)
     if training.pretrain is not None:
         for seed in seeds:
             own = _with_source(training.pretrain, sources.get(seed, next(iter(sources.values()))))
             settings = {**claims.recipe, **own, "seed": seed}
             written = {name: value for name, value in settings.items() if value is not None}
-            recipe = checked(PretrainSettings, written, where="recipe")
+            recipe = checked(pocket.PretrainSettings, written, where="recipe")
             made = where / f"seed-{seed}"
             # A folder of other settings is refused where it would be trained.
             if _record_of(made).get("settings") != recipe.model_dump(mode="json"):
-                pretrain(recipe, made, device=device, echo=print if show else lambda _: None)
+                pocket.pretrain(recipe, made, device=device, echo=print if show else lambda _: None)
         return {seed: str(where / f"seed-{seed}") for seed in seeds}
     if training.finetune is not None:
         settings = {**training.finetune}
@@ -135,18 +126,19 @@ def _made(
             source = sources.get(seed, next(iter(sources.values())))
             source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
             own = _with_source(settings, source)
-            tuned = finetune(source, corpus.name, out=where, seeds=[seed], progress=show, **{**shared, **own})
+            how = {"out": where, "seeds": [seed], "progress": show, **shared, **own}
+            tuned = finetuning.finetune(source, corpus.name, **how)
             found[seed] = str(tuned.folder(seed))
             if training.landscape is not None:
-                around, asked = where / f"{_LANDSCAPE}{seed}", checked(LandscapeSettings, training.landscape)
+                around, asked = where / f"{_LANDSCAPE}{seed}", checked(landscapes.LandscapeSettings, training.landscape)
                 if _record_of(around).get("settings") != asked.model_dump(mode="json"):
                     of_text: dict[str, Any] = {"corpus": corpus.name, "columns": corpus.columns, "device": device}
                     of_text |= {"out": around, "overwrite": True, "progress": show}
-                    landscape(found[seed], head=found[seed], **of_text, **training.landscape)
+                    landscapes.landscape(found[seed], head=found[seed], **of_text, **training.landscape)
         return found
     settings = dict(training.compress or {})
     method = settings.pop("method")
-    n_layers = model_shape(resolve_model(next(iter(sources.values())))).n_layers
+    n_layers = encoders.model_shape(encoders.resolve_model(next(iter(sources.values())))).n_layers
     for name in [name for name in settings if name.endswith(_SHARE)]:
         settings[name.removesuffix(_SHARE)] = max(1, round(settings.pop(name) * n_layers))
     if (role := settings.pop("on", None)) is not None:
@@ -154,7 +146,7 @@ def _made(
     found = {}
     for seed, source in sources.items():
         out = where / f"seed-{seed}"
-        compress(source, method, out=out, device=device, progress=show, **settings)
+        compression.compress(source, method, out=out, device=device, progress=show, **settings)
         found[seed] = str(out)
     return found
 
@@ -178,18 +170,13 @@ def no_corpus(role: str) -> str:
 
 def _fresh(source: str, folder: Path, seed: int) -> str:
     """A model folder with random weights of the architecture of a model, and its tokenizer."""
-    import torch
-    from transformers import AutoModelForMaskedLM
-
-    from bertology.encoders import resolve_model
-    from bertology.encoders.sources import drawn, load_config, save_model
-
     if not folder.is_dir():
-        found = resolve_model(source)
-        model = drawn(AutoModelForMaskedLM, load_config(found, trust_remote_code=False), seed, torch.float32)
+        found = encoders.resolve_model(source)
+        config = encoders.sources.load_config(found, trust_remote_code=False)
+        model = encoders.sources.drawn(transformers.AutoModelForMaskedLM, config, seed, torch.float32)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(folder.parent, folder.name) as made:
-            save_model(model, made, tokenizer=found.folder)
+            encoders.sources.save_model(model, made, tokenizer=found.folder)
             made.rename(folder)
     return str(folder)
 
@@ -204,12 +191,11 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     Raises:
         BertologyError: the models have no such score.
     """
-    from bertology.finetuning import FineTuned
-
     first = Path(folders[0])
     if (first / "finetune.json").is_file():
         # The folder may hold further seeds.
-        known = FineTuned(first.parent, tuple(int(Path(folder).name.partition("-")[2]) for folder in folders))
+        seeds = tuple(int(Path(folder).name.partition("-")[2]) for folder in folders)
+        known = finetuning.FineTuned(first.parent, seeds)
         if metric == "sharpness_bits":
             around = [first.parent / f"{_LANDSCAPE}{one}" for one in known.seeds]
             if any(_record_of(one).get("unit", "bits") != "bits" for one in around):

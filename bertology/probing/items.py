@@ -4,18 +4,16 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import IGNORED, Sentences, Target
 from bertology.errors import CorpusError, listed, quoted
 from bertology.measures.metrics import RELATION, UNSCORED
 from bertology.measures.trees import check_tree, tree_depths
-
-if TYPE_CHECKING:
-    from bertology.activations.layers import LayerVectors
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -388,7 +386,7 @@ def scored_words(sentences: Sentences) -> NDArray[np.bool_]:
 
 Splits = Mapping[str, Sentences]  # sentences by split
 SplitWords = Mapping[str, NDArray[np.int64]]  # `[word]` numbers of words by split, ascending
-SplitVectors = Mapping[str, "LayerVectors"]  # vectors of words by split
+SplitVectors = Mapping[str, LayerVectors]  # vectors of words by split
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,16 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from bertology import encoders
 from bertology._files import digest
 from bertology._names import Registered, Registry, name_not_found
+from bertology._settings import checked_settings
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
+from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
-from bertology.probing.items import Examples, layer_examples, target_examples, tree_examples
+from bertology.probing.items import Examples, Splits, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
 
 _KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
@@ -158,8 +162,6 @@ class Probe(ABC):
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
         what_it_is |= {*self.fixed_fields}
-        from bertology._settings import checked_settings
-
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
@@ -192,6 +194,22 @@ class RepresentationProbe(Probe):
         Raises:
             CorpusError: the split has no such labels.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class RunningModel:
+    """An open model, to be left as it is found, and what a probe measures on it."""
+
+    encoder: "encoders.Encoder"
+    sentences: Splits
+    """The splits that the probe reads."""
+    layers: Sequence[int]
+    """The layers that are asked about, those of heads from 1; a statistic may be of fewer."""
+    items: Any = None
+    """Items of the probe's own; None where it reads splits."""
+    on_long: OnLong = "window"
+    """Treatment of sentences longer than the model takes, as in :meth:`bertology.Encoder.tokenize`."""
+    progress: Progress = silent
 
 
 def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:

@@ -15,13 +15,12 @@ import torch
 import transformers
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
-from bertology.activations.progress import silent
 from bertology.attention.importance import Without, attention_gradients, head_importance, scores_without
 from bertology.corpora import Sentence, Sentences, question_sentence
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._items import Collator, encode, predictions
 from bertology.finetuning.losses import HeadTask
-from bertology.probing import get_probe
+from bertology.probing import RunningModel, get_probe
 from tests.encoders.conftest import HEADS, build_config, build_tokenizer
 from tests.encoders.conftest import save_model as save_encoder
 from tests.finetuning.conftest import Tune
@@ -212,8 +211,8 @@ def test_a_head_that_decides_and_one_that_misleads(tmp_path: Path) -> None:
     asked: Any = get_probe("head_importance:sentence_label:label")
     for place, said in ((1, "0 of 12 without"), (2, "1 of 12 (L2H3) without")):
         text = load_corpus({"test": [{"text": one[0], "label": one[place]} for one in differ]})["test"]
-        how = {"layers": [1, 2, 3], "on_long": "window", "progress": silent, "dev": text[::2]}
-        ratios, _, notes = asked.measure(encoder, text[1::2], **how)
+        splits = {"dev": text[::2], "test": text[1::2]}
+        ratios, _, notes = asked.measure(RunningModel(encoder, splits, [1, 2, 3]))
         found = ratios["test"]
         assert found[0].of("importance").argmax() == HEADS + 2
         assert np.count_nonzero(found[0].of("gradient_bits") > 1e-7) == 1

@@ -4,7 +4,7 @@ import pytest
 
 import bertology
 from bertology.errors import BertologyError
-from bertology.probing import get_probe
+from bertology.probing import RunningModel, get_probe
 
 
 def test_without_number_the_model_agrees_no_better_than_half_as_well():
@@ -17,7 +17,7 @@ def test_without_number_the_model_agrees_no_better_than_half_as_well():
     }
     found = {
         one.metric: one.values
-        for one in probe.measure(encoder, texts, None, layers=(0, encoder.n_layers), on_long="window")
+        for one in probe.measure(RunningModel(encoder, texts, (0, encoder.n_layers)))
         if not one.group
     }
     plain = found["choice_accuracy"][0]

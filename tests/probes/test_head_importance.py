@@ -2,10 +2,10 @@
 
 import pytest
 
-from bertology.activations.progress import silent
 from bertology.encoders import load_encoder, masked_lm_loss
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus
+from bertology.probing import RunningModel
 from bertology_probes.head_importance import PROBE as FAMILY
 from bertology_probes.head_importance import OneHead
 
@@ -20,7 +20,7 @@ def own(tiny_bert):
 def test_all_that_is_measured(own):
     sentences = load_corpus()["test"][:12]
     probe = PROBE.with_settings({"order_seeds": [5]})
-    found = probe.measure(own, sentences, layers=[2, 3], on_long="window", progress=silent).ratios["test"]
+    found = probe.measure(RunningModel(own, {"test": sentences}, [2, 3])).ratios["test"]
     of_heads = [one for one in found if one.unit == "head"]
     metrics = [metric for one in of_heads for metric in ([one.metric] if one.metric else one.names)]
     metrics += [one.metric for one in found if one.unit == "model"]
@@ -53,12 +53,12 @@ def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):
         (tmp_path / name).write_bytes((tiny_bert / name).read_bytes())
     headless = load_encoder(str(tmp_path), device="cpu")
     with pytest.raises(ModelError, match="no masked-LM head"):
-        PROBE.measure(headless, load_corpus()["test"][:3], layers=[1], on_long="window", progress=silent)
+        PROBE.measure(RunningModel(headless, {"test": load_corpus()["test"][:3]}, [1]))
 
 
 def test_a_layer_keeps_the_head_that_is_best_on_dev(own):
     dev, test = (load_corpus()[split][:40] for split in ("dev", "test"))
-    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev).ratios
+    found = OneHead().measure(RunningModel(own, {"dev": dev, "test": test}, [1, 3])).ratios
     whole = masked_lm_loss(own, dev).bits
     alone = {}
     for layer in (1, 3):

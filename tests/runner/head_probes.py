@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bertology.activations.progress import Progress
 from bertology.attention import GateProbe
 from bertology.attention.probes import BestHeadProbe, ReadText
 from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import HeadRatios
-from bertology.probing import ControlNote
+from bertology.probing import ControlNote, RunningModel
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic
-    from bertology.encoders import Encoder
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,9 @@ class Lost(GateProbe):
     times: float = 1.0
     steps: tuple[int, ...] = (10, 20)
 
-    def measure(
-        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[HeadRatios]:
-        n = len(sentences)
-        worth = np.array([[layer + head / 10 for head in range(1, encoder.n_heads + 1)] for layer in layers])
+    def measure(self, model: RunningModel) -> Sequence[HeadRatios]:
+        layers, n = model.layers, len(model.sentences["test"])
+        worth = np.array([[layer + head / 10 for head in range(1, model.encoder.n_heads + 1)] for layer in layers])
         each = np.broadcast_to(self.times * worth[None, :, :, None], (1, *worth.shape, n)).copy()
         curve = np.array(self.steps, dtype=np.float64)[:, None, None, None] * np.ones((1, 1, 1, n))
         return (
