@@ -113,7 +113,8 @@ def _figures(results: Results, width: float, files: dict[str, bytes]) -> Iterato
         drawn = dict(view.figures())
         if "layers" in drawn:  # a panel a figure: side by side they are too wide for a column
             del drawn["layers"]
-            scored: Any = [table for table in view.tables if any(line.main for line in table.lines)]
+            of_layers: Any = view.tables
+            scored = [table for table in of_layers if any(line.main for line in table.lines)]
             figures |= {table.table().latex_label.removeprefix("tab:"): plot_tables((table,)) for table in scored}
         figures |= drawn
     for name, figure in figures.items():
