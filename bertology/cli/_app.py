@@ -1,5 +1,6 @@
 """The commands together, in panels."""
 
+import os
 from typing import Annotated, Any, cast
 
 import typer
@@ -75,5 +76,10 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Download nothing: use models and data that are in the caches.")
+    ] = False,
 ) -> None:
     """Where in a BERT-like encoder does a piece of knowledge live, and how sure are we?"""
+    if offline:
+        os.environ.update(BERTOLOGY_OFFLINE="1", HF_HUB_OFFLINE="1")

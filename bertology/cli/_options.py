@@ -56,6 +56,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "out": {"flags": "--out -o"},
     "patience": {"metavar": "SECONDS", "min": 1},
     "quiet": {"flags": "--quiet -q", "help": "No progress bar."},
+    "real": {
+        "flags": "--real",
+        "help": "Run what the file states under real: the models and corpora of a paper, not of the pocket world.",
+    },
     "role": {"metavar": "ROLE=CORPUS"},
     "run": {"help": "Folder of a run."},
     "runs": {"metavar": "RUN"},

@@ -172,6 +172,7 @@ def run(
     file: Path,
     *,
     out: Path | None = None,
+    real: bool = False,
     set_: list[str] | None = None,
     engine: Literal["joblib", "serial", "dask"] = "joblib",
     scheduler: str | None = None,
@@ -218,7 +219,7 @@ def run(
         progress=bars(quiet),
         **settings,
     )
-    experiment = load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code)
+    experiment = load_experiment(file, real=real, changes=set_ or (), trust_remote_code=trust_remote_code)
     work = resolve_work(experiment, part=options.shard, is_agreed=None if yes else partial(_confirm_size, file))
     summary = run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options)
     for line in summary.failures:

@@ -22,7 +22,12 @@ _MOST_LINES = 20
     "bertology plan experiments/quickstart.yaml --set seeds=5 --out runs/five",
 )
 def plan(
-    file: Path, *, out: Path | None = None, set_: list[str] | None = None, trust_remote_code: bool = False
+    file: Path,
+    *,
+    out: Path | None = None,
+    real: bool = False,
+    set_: list[str] | None = None,
+    trust_remote_code: bool = False,
 ) -> None:
     """Show an experiment's cells, progress and cost without computing anything.
 
@@ -33,7 +38,7 @@ def plan(
     from bertology.runner.experiment import load_experiment
     from bertology.runner.plan import resolve_work
 
-    work = resolve_work(load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code))
+    work = resolve_work(load_experiment(file, real=real, changes=set_ or (), trust_remote_code=trust_remote_code))
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
 
 

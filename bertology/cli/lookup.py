@@ -22,7 +22,7 @@ from bertology import encoders
 from bertology._files import cache_folder, explained_write_errors
 from bertology._lazy import torch
 from bertology._machine import bfloat16_is_fast, choose_device, size_in_words
-from bertology._names import Registered
+from bertology._names import Registered, check_name
 from bertology.cli._options import command
 from bertology.encoders.sources import KNOWN_MODELS
 from bertology.errors import BertologyError, NameNotFoundError
@@ -130,13 +130,43 @@ def models() -> None:
     _show(KNOWN_MODELS.items())
 
 
-@command("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt")
-def corpora() -> None:
-    """List corpora by name; any folder or file of annotated sentences does as well."""
+@command("how-to/data-by-name", "bertology corpora --language fr", "bertology corpora --task ner")
+def corpora(*, language: str | None = None, task: str | None = None) -> None:
+    """List corpora and sets of items by name; any folder or file of annotated sentences does as well.
+
+    Args:
+        language: Only data in this language: its code, such as fr, or of treebanks its name, such as Ancient_Greek.
+        task: Only data that this task can read.
+    """
     from bertology.corpora import known_corpora
     from bertology.corpora.prompts import MADE
+    from bertology.probing import get_probe
 
-    _show([*known_corpora().items(), (MADE, "items made by stated rules, for the tasks numeracy and comparisons")])
+    known = known_corpora(language=language and language.replace("_", " "), task=task and _stem(task))
+    if not known:
+        typer.echo(f"no data by name for task {task}: {get_probe(str(task)).about}", err=True)
+    made = [(MADE, "items made by stated rules, for the tasks numeracy and comparisons")]
+    _show([*(known.items() if language else _shortened(known)), *(made if _CORPUS in known else ())])
+
+
+def _stem(task: str) -> str:
+    """The registered name of a task without its version and what follows a colon."""
+    from bertology.probing import registered_probes
+
+    stem = task.partition(":")[0].strip().lower().replace("-", "_")
+    check_name("task", stem, {entry.stem for entry in registered_probes().values()})
+    return stem
+
+
+def _shortened(known: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Data with a line each, but all treebanks in one."""
+    from bertology.corpora import RELEASE
+
+    others = [(name, text) for name, text in known.items() if not name.startswith("ud:")]
+    if n := len(known) - len(others):
+        text = f"{n} treebanks of Universal Dependencies {RELEASE}; `bertology corpora --language fr` lists French ones"
+        others.append(("ud:CODE", text))
+    return others
 
 
 def _show(lines: Iterable[tuple[str, str]], *, is_cut: bool = False, width: int = 0) -> None:
@@ -242,6 +272,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
     Raises:
         NameNotFoundError: there is no such task; the message names the nearest ones.
     """
+    from bertology.corpora import known_corpora
     from bertology.probing import ProbeFamily, get_probe, registered_probes
 
     stem = name.partition(":")[0].strip().lower().replace("-", "_")
@@ -270,6 +301,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
         ("controls", ", ".join(controls)),
         ("readouts", ", ".join(_readouts(probe))),
         ("paper", probe.reference),
+        ("data", "; ".join(f"{name}: {text}" for name, text in _shortened(known_corpora(task=_stem(probe.task))))),
         ("example", f"bertology probe --task {probe.task}{models} --corpus {'PATH' if lack else _CORPUS}"),
     ]
     return [(heading, text) for heading, text in lines if text]

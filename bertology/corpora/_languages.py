@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertology._files import exists, given_path
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._data import data_path
 from bertology.corpora._files import Oddities, corpus_name, numbered_lines, split_files, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.corpora._words import sentence_of_text
@@ -330,7 +331,7 @@ class LanguageParts:
         for languages, value in self.corpora.items():
             path, language = given_path(value, error=CorpusError), languages[0]
             if len(languages) > 1:
-                corpora |= _load_bitext(path, languages)
+                corpora |= _load_bitext(data_path(value), languages)
                 continue
             is_text = path.exists() and _is_text(path, language)
             corpus = Text().load(path) if is_text else load(value)
@@ -356,7 +357,7 @@ class LanguageParts:
         where a 0 occurs, or a number that is as high as its sentence is long.
         """
         (first, one), (second, other), *_ = corpora.items()
-        path = given_path(self.links or "", error=CorpusError)
+        path = data_path(self.links or "")
         some = [sentence for corpus in (one, other) for of_split in corpus.splits.values() for sentence in of_split]
         if len({*one.splits, *other.splits}) > 1 or not all(sentence.id.isdecimal() for sentence in some):
             raise wrong(path, "links of other corpora", "two .txt files of one sentence a line for links")

@@ -1,20 +1,17 @@
-"""Corpora by name or path: what each name means, and treebanks that are downloaded and checked."""
+"""Corpora by name or path: what each name means; those that are downloaded are in ``_data.py``."""
 
 import difflib
-import os
 import re
-import sys
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from bertology._files import cache_folder, exists, explained_write_errors, given_path, is_numeral
-from bertology._names import name_not_found
+from bertology._files import exists, given_path, is_numeral
+from bertology._names import check_name, name_not_found
 from bertology.corpora._corpus import Corpus, Format, join_corpora
+from bertology.corpora._data import data_is_available, data_sets, fetched, is_data_name, treebanks
 from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, shared_roles, word_order
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
@@ -34,71 +31,6 @@ FORMATS: tuple[Format, ...] = (
     *(OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
 )
 """All formats; a file or folder is of the first that recognises it."""
-_HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"
-_TIMEOUT_S: Final = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Treebank:
-    """Files of one treebank at one commit of its repository."""
-
-    repository: str
-    commit: str
-    prefix: str
-    """Beginning of the names of its files: ``<prefix>-ud-<split>.conllu``."""
-    sha256: Mapping[str, str]
-    """Hash of the file of each split that is offered."""
-    description: str
-    language: str
-    licence: str
-    reference: str
-
-    def file_name(self, split: str) -> str:
-        """The name of the file of ``split``."""
-        return f"{self.prefix}-ud-{split}.conllu"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of its files."""
-        return cache_folder() / "corpora" / self.repository / self.commit
-
-
-@lru_cache
-def treebanks() -> dict[str, Treebank]:
-    """The treebanks known by name."""
-    content = Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")
-    return {name: Treebank(**fields) for name, fields in tomllib.loads(content).items()}
-
-
-def load_treebank(name: str, treebank: Treebank) -> Corpus:
-    """A treebank from the cache under that name; what is not there, or there with another hash, is downloaded.
-
-    ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
-    ``<repository>/<commit>/<file>``.
-    """
-    import pooch
-    import requests
-
-    home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
-    pooch.get_logger().setLevel("WARNING")
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
-    for split, sha256 in treebank.sha256.items():
-        file, folder = treebank.file_name(split), treebank.folder
-        url = f"{home}/{treebank.repository}/{treebank.commit}/{file}"
-        # A request that fails is an OSError too, and is explained first.
-        with explained_write_errors(folder / file, remedy="set BERTOLOGY_CACHE to another folder"):
-            try:
-                pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=folder, downloader=downloader)
-            except (requests.RequestException, ValueError) as error:
-                what = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due); try again"
-                if isinstance(error, requests.RequestException):
-                    status = "" if error.response is None else f" {error.response.status_code}"
-                    what = f"cannot be downloaded ({type(error).__name__}{status}); go online"
-                raise CorpusError(f"{url} {what}, set BERTOLOGY_UD_MIRROR, or give the path of a copy") from error
-    stated = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
-    return replace(CoNLLU().load(treebank.folder), name=name, **stated)
-
-
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
 _KEPT: dict[str, Corpus] = {}
 """Corpora in memory that this process knows by name."""
@@ -126,20 +58,31 @@ _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
 """Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
 
-def known_corpora() -> Mapping[str, str]:
-    """The names that :func:`load_corpus` knows, each with a one-line description."""
-    return _EMBEDDED | {
-        name: f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
-        for name, treebank in treebanks().items()
-    }
+def known_corpora(*, language: str | None = None, task: str | None = None) -> Mapping[str, str]:
+    """The names that :func:`load_corpus` knows, each with a one-line description.
+
+    Args:
+        language: only data in this language, by its ISO 639 code or, of treebanks, its name.
+        task: only data that this task can read, by its name without what follows a colon.
+
+    Raises:
+        NameNotFoundError: there are no data in that language.
+    """
+    known = {**data_sets(), **treebanks()}
+    if language is not None:
+        languages = {text.lower() for one in known.values() for text in (*one.language.split(), one.language_name)}
+        check_name("language of data", language.lower(), languages - {""})
+    described = {name: one.described for name, one in known.items() if one.serves(language=language, task=task)}
+    return described if language or task else _EMBEDDED | described
 
 
 def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None = None) -> Corpus:
     """A corpus by its name or path, or made of data in memory.
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
-    training sentences, ``bilingual`` with their translations, or a treebank such as ``ud:en_ewt``, downloaded when it
-    is first used. Otherwise a path: a folder with a file for each split, or one file. The format, one of
+    training sentences, ``bilingual`` with their translations, or a data set (``blimp``, ``glue:sst2``, one file or
+    folder of it as ``coarsewsd20:bank``) or treebank (``ud:en_ewt``, of another release ``ud:en_gum@2.17``), downloaded
+    when it is first used. Otherwise a path: a folder with a file for each split, or one file. The format, one of
     :data:`FORMATS`, is recognised by the suffix and the first lines: treebanks, trees in brackets, words with tags,
     tables of texts, published sets of tasks, or plain text of one sentence a line (for extraction only).
 
@@ -217,7 +160,7 @@ def _parts(name_or_path: str | Path) -> tuple[str, str, str]:
     (left, plus, right), (bare, mark, layer) = text.partition(_JOIN), text.rpartition(_LAYER)
     if plus and not is_path:
         return "joined", left, right
-    if isinstance(name_or_path, str) and (text.partition(":")[0] in _EMBEDDED or text.startswith("ud:")):
+    if isinstance(name_or_path, str) and (text.partition(":")[0] in _EMBEDDED or is_data_name(text)):
         return "name", text, ""
     return ("layer", bare, layer) if mark and bare and not is_path else ("path", text, "")
 
@@ -231,7 +174,7 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
         check_here(name_or_path)
         if (languages := LanguageParts.of(name_or_path)) is not None:
             return languages.load(lambda one: _by_name(one, columns))
-    if columns is not None and (kept is not None or kind not in ("change", "path")):
+    if columns is not None and (kept is not None or not (kind in ("change", "path") or is_data_name(text))):
         raise no_columns(columns, text)
     if kept is not None:
         return kept
@@ -241,11 +184,15 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
         if not left or not right or _JOIN in right:
             raise CorpusError(f"{cut_path(text)}: + joins two corpora; write path/to/annotation+path/to/treebank")
         return join_corpora(_by_name(left, None, joined=True), _by_name(right, None))
-    if kind == "name" and text.startswith("ud:"):
-        if (treebank := treebanks().get(text)) is None:
-            remedy = "any other treebank can be given by the path of its folder"
-            raise name_not_found("corpus", text, known_corpora(), remedy=remedy)
-        return load_treebank(text, treebank)
+    if kind == "name" and is_data_name(text):
+        data, place = fetched(text)
+        corpus = _by_name(
+            place if data.reads == "{}" else data.reads.replace("{}", str(place)), columns or data.columns
+        )
+        language = corpus.language if " " in data.language else data.language
+        return replace(
+            corpus, name=text, language=language, licence=data.stated_licence, reference=data.reference or None
+        )
     if kind == "name":
         are_numbers = text.partition(":")[0] == "numbers"
         load: Callable[[str], Corpus] = (
@@ -279,8 +226,8 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
         return all(part and corpus_is_available(part) for part in ((left, right) if kind == "joined" else (right,)))
     if kind != "name":
         return exists(left)
-    if (treebank := treebanks().get(left)) is not None:
-        return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
+    if is_data_name(left):
+        return data_is_available(left)
     stem, _, options = left.partition(":")
     return stem in _EMBEDDED and (stem != "pocket" or left == stem or is_numeral(options))
 
@@ -290,7 +237,8 @@ def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     # Path drops a leading "./", which marks a path as opposed to a name.
     written_as_path = isinstance(name_or_path, Path) or str(name_or_path).startswith(".")
     if not written_as_path and len(path.parts) == 1 and not path.suffix:
-        return name_not_found("corpus", str(name_or_path), known_corpora(), remedy="or give the path of one")
+        known = [name for name in known_corpora() if not name.startswith("ud:")]
+        return name_not_found("corpus", str(name_or_path), known, remedy="or give the path of one")
     missing = path
     while not missing.parent.exists():
         missing = missing.parent

@@ -16,6 +16,7 @@ from bertology import __version__, _files
 from bertology._folder import MODELS
 from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
+from bertology.corpora import data_read
 from bertology.errors import BertologyError
 from bertology.families.request import Experiment
 from bertology.results.cells import PREDICTIONS, RECORDS, Cell
@@ -42,6 +43,7 @@ class _Record:
     sha256: str
     asked: str | None = None
     parts: dict[str, str] | None = None
+    data: dict[str, dict[str, str]] | None = None  # SHA-256 by file of data by name
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ class RunFolder:
         """Note that work was done here, and what the tables are made of."""
         with self.lock("record"):
             record = self.record()
-            self._write_record({**record, "sessions": [*record["sessions"], dict(session)], **about})
+            data = record.get("data", {}) | data_read((self.path / ASKED).read_text(encoding="utf-8"))
+            sessions = [*record["sessions"], dict(session)]
+            self._write_record({**record, "sessions": sessions, **({"data": data} if data else {}), **about})
 
     def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
         """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""

@@ -12,14 +12,17 @@ from bertology.families.request import Experiment, ModelSettings
 
 __all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
-_INCLUDE = "include"
+_INCLUDE, _REAL = "include", "real"
 
 
-def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remote_code: bool = False) -> Experiment:
+def load_experiment(
+    path: str | Path, *, real: bool = False, changes: Sequence[str] = (), trust_remote_code: bool = False
+) -> Experiment:
     """The experiment that a YAML file describes.
 
     Args:
         path: the file.
+        real: whether the models, corpora, tasks … that it states under ``real`` take the place of its others.
         changes: settings to replace, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
         trust_remote_code: whether models for which the file asks it may run the Python code that comes with them.
 
@@ -27,7 +30,14 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
         BertologyError: the file is missing or invalid, or it requires remote code and ``trust_remote_code`` is false;
             the message names file, line and key.
     """
-    written = _settings.changed(_with_includes(Path(path), ()), changes)
+    written = _with_includes(Path(path), ())
+    stated = written.pop(_REAL, None)
+    if real and not isinstance(stated, Mapping):
+        raise BertologyError(f"{path}: it states no other settings under {_REAL}: leave --real out")
+    if real:
+        named = _settings.merged({"name": f"{written.get('name')}-{_REAL}"}, written)
+        written = _settings.merged(stated, named, deep=False)
+    written = _settings.changed(written, changes)
     _settings.check_trust(written, granted=trust_remote_code)
     experiment = _settings.checked(Experiment, written, more=[_INCLUDE])
     try:
@@ -67,7 +77,10 @@ def experiment_schema() -> Mapping[str, Any]:
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
     }
-    schema = _settings.file_schema(Experiment, "run", title="experiment", further={"include": include})
+    about = "Settings that take the place of the file's own with `--real`: models and corpora of a paper."
+    schema = _settings.file_schema(
+        Experiment, "run", title="experiment", further={"include": include, _REAL: {"$ref": "#", "description": about}}
+    )
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
     return schema

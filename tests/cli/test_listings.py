@@ -143,7 +143,7 @@ def test_a_task_is_explained(bertology: Command) -> None:
 def test_every_task_has_a_page(bertology: Command, name: str) -> None:
     lines = bertology("tasks", name).out.splitlines()
     headings = [line.split("  ")[0] for line in lines if not line.startswith(" ")]
-    assert [one for one in headings if one not in ("labels", "controls")] == [
+    assert [one for one in headings if one not in ("labels", "controls", "data")] == [
         *("task", "question", "about", "corpus", "scores", "readouts", "paper", "example")
     ]
 
@@ -175,8 +175,28 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
 def test_models_and_corpora_one_line_each(bertology: Command, command: str, known: Callable[[], Any]) -> None:
     outcome = bertology(command)
     assert outcome.status == 0
-    of_texts = [MADE] if command == "corpora" else []
-    assert [line.split("  ")[0].strip() for line in outcome.out.splitlines()] == [*known(), *of_texts]
+    names = [name for name in known() if not name.startswith("ud:")]
+    names += ["ud:CODE", MADE] if command == "corpora" else []
+    assert [line.split("  ")[0].strip() for line in outcome.out.splitlines()] == names
+
+
+def test_corpora_of_a_language_and_of_a_task(bertology: Command) -> None:
+    def names(*options: str) -> list[str]:
+        outcome = bertology("corpora", *options)
+        assert outcome.status == 0
+        return [line.split()[0] for line in outcome.out.splitlines()]
+
+    assert {"ud:fr_sequoia", "ud:fr_gsd", "hansards"} <= set(names("--language", "fr"))
+    assert set(names("--language", "Ancient_Greek")) == {"ud:grc_proiel", "ud:grc_ptnk", "ud:grc_perseus"}
+    assert names("--task", "ner") == ["wnut17", "uner:en_ewt"]
+    assert names("--task", "lama:negated", "--language", "en") == ["lama", "lama_primed_negated", "pararel"]
+    assert bertology("corpora", "--task", "lens").err.startswith("no data by name for task lens")
+    assert "did you mean pos" in bertology("corpora", "--task", "poss").err
+    assert "did you mean french" in bertology("corpora", "--language", "frnch").err
+    outcome = bertology("--offline", "probe", "--task", "pos", "--corpus", "ud:fr_gsd")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "ud:fr_gsd: README.md is not in the cache, and this is offline" in outcome.err
+    assert "data      wnut17, uner:en_ewt" in bertology("tasks", "ner").out
 
 
 def test_doctor_says_what_works(bertology: Command, own_cache: Path) -> None:

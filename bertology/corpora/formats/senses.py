@@ -8,7 +8,7 @@ from typing import Final
 
 from bertology._files import read_json
 from bertology.corpora._corpus import SENSE, Corpus, Format, corpus_at
-from bertology.corpora._files import Oddities, corpus_name, files_in, first_line, numbered_lines, text_lines, wrong
+from bertology.corpora._files import Oddities, corpus_name, files_in, first_line, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import Row, corpus_of_rows, joined, read_table
 from bertology.corpora._words import Span, penn_words
@@ -85,7 +85,10 @@ def _rows(file: Path, ending: str, others: list[str], n: int) -> Iterator[tuple[
         raise wrong(f"{file}:1", f"{len(table.columns)} values", f"{n}, parted by tabs")
     lines = []
     for other in (file.with_name(file.name.removesuffix(ending) + other) for other in others):
-        lines.append([line.strip() for _, line in numbered_lines(other)])
+        every = [line.strip() for line in text_lines(other)]
+        # A line may be blank where there is nothing to state: no hypernyms of a definition.
+        has_blank = len(every) == len(table) or not any(every[len(table) :])
+        lines.append(every[: len(table)] if has_blank else list(filter(None, every)))
         if len(lines[-1]) != len(table):
             raise wrong(other, f"{len(lines[-1]):,} lines", f"{len(table):,}, one for each of {file.name}")
     yield from zip(table.rows(), map(list, zip(*lines, strict=True)), strict=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertology._files import given_path
 from bertology.corpora import _tables
+from bertology.corpora._data import data_path, data_set, is_data_name
 from bertology.corpora._files import corpus_name, suffix_of, wrong
 from bertology.corpora._named import check_here
 from bertology.corpora._tables import Columns, Form, Row, Stated, Table, Tables
@@ -48,7 +48,7 @@ def mask_trouble(text: str) -> str:
 
 def files_of(path: str | Path, *more: str, what: str) -> list[Path]:
     """A file, or the files of a folder with a suffix of tables, or one ``more``; of its subfolders if it has none."""
-    path, suffixes = given_path(path, error=CorpusError), (*ITEM_SUFFIXES, *more)
+    path, suffixes = data_path(path), (*ITEM_SUFFIXES, *more)
     for some in ([path], *(sorted(path.glob(pattern)) for pattern in ("*", "*/*"))):
         if files := [file for file in some if file.is_file() and suffix_of(file) in suffixes]:
             return files
@@ -213,7 +213,9 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
     if str(source) in _NO_TABLE:
         return None
     check_here(source)
-    path = given_path(source, error=CorpusError)
+    path = data_path(source)
+    if columns is None and is_data_name(source) and (of_data := data_set(source)[0].columns) and names_items(of_data):
+        columns = of_data
     if columns is None:
         names: Collection[str] = ()
         if path.is_file() and suffix_of(path) in ITEM_SUFFIXES:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import given_path, read_json
+from bertology.corpora._data import data_path
 from bertology.corpora._files import corpus_name, wrong
 from bertology.corpora._tables import names_of_columns, read_table
 from bertology.corpora.prompts import _items
@@ -40,7 +41,7 @@ _PRIMED_LAYOUT = (
 
 def _files(source: str | Path, layout: str) -> tuple[Path, list[Path]]:
     """The path as it is given, and the files of facts there; ``layout`` is the remedy where there is none."""
-    path = given_path(source, error=CorpusError)
+    path = data_path(source)
     if path.is_file():
         if not {"obj_label", "sub_label"} & set(names := names_of_columns(path)):
             raise _items.ITEM_FORMS["answers"].unknown(path, names, nor="obj_label of LAMA")
@@ -224,7 +225,7 @@ def read_bear(path: str | Path) -> tuple[ClozeItem, ...]:
     Raises:
         CorpusError: there is no such file, a line or the metadata lack a field, or an answer is not a candidate.
     """
-    path = given_path(path, error=CorpusError)
+    path = data_path(path)
     folder = next((one for one in (path, path / "BEAR", path.parent) if (one / _BEAR).is_file()), None)
     files = [path] if path.is_file() else sorted(folder.glob("P*.jsonl")) if folder else []
     if folder is None or not files:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertology._files import given_path
+from bertology.corpora._data import data_path
 from bertology.corpora._derived import number_word
 from bertology.corpora._files import T, line_blocks, suffix_of
 from bertology.corpora._named import load_corpus
@@ -43,7 +44,7 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
         CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
             file and line.
     """
-    path = given_path(path, error=CorpusError)
+    path = data_path(path)
     files: dict[str, Path] = {}
     for file in sorted(path.rglob("*.tsv")) if path.is_dir() else [path]:
         columns = tuple(names_of_columns(file))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertology._settings import Place, parse_yaml, to_yaml
+from bertology.corpora._data import data_set
 from bertology.errors import BertologyError
 from bertology.families.request import ALL_CONTROLS
 from bertology.runner.experiment import experiment_schema, load_experiment
@@ -196,6 +197,33 @@ def test_experiments_that_ship_are_well_formed(name: str) -> None:
     path = EXPERIMENTS / f"{name}.yaml"
     assert load_experiment(path).name == name
     assert f"bertology run experiments/{name}.yaml" in path.read_text()
+
+
+REAL = sorted(path.stem for path in EXPERIMENTS.glob("*.yaml") if "\nreal:\n" in path.read_text())
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_experiments_run_on_the_data_of_the_paper_by_one_option(name: str) -> None:
+    """All of these data are known by name."""
+    path = EXPERIMENTS / f"{name}.yaml"
+    real = load_experiment(path, real=True)
+    assert (load_experiment(path).name, real.name) == (name, f"{name}-real")
+    assert f"bertology run experiments/{name}.yaml --real\n" in path.read_text()
+    for one in real.corpora:
+        assert not {"pocket", "bilingual"} & {model.name for model in real.models}
+        for source in re.split(r"[,+]|\w+=", one.name.removeprefix("parallel:").removeprefix("multilingual:")):
+            assert not source or source == "made" or data_set(source.removeprefix("sentence_tasks:"))
+
+
+def test_an_experiment_with_other_settings(write: Callable[..., Path]) -> None:
+    path = write(TEXT + "real: {models: [other], seeds: 7}\n")
+    assert [model.name for model in load_experiment(path, real=True, changes=["seeds=9"]).models] == ["other"]
+    assert (load_experiment(path, real=True).seeds, load_experiment(path, real=True).name) == (7, "trial-real")
+    assert load_experiment(path).models == load_experiment(write(TEXT)).models
+    with pytest.raises(BertologyError, match=r"trial.yaml: it states no other settings under real: leave --real out"):
+        load_experiment(write(TEXT), real=True)
+    with pytest.raises(BertologyError, match=r"trial.yaml:\d+: .*modles"):
+        load_experiment(write(TEXT + "real:\n  modles: [other]\n"), real=True)
 
 
 def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
