@@ -22,7 +22,7 @@ from bertology._files import (
     write_atomically,
 )
 from bertology._names import name_not_found
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, NameNotFoundError
 
 RELEASE: Final = "2.18"
 """The release of Universal Dependencies whose treebanks are known."""
@@ -140,16 +140,17 @@ class DataSet:
         """Download files, each checked against its pin, or pinned where it has none."""
         is_first, pins = not self._pins_path.is_file(), self.pins()
         for file in files:
-            found = self._download(file, pins.get(file))
+            pins[file] = found = self._download(file, pins.get(file))
             if found is None and not self.is_of_release:
                 raise CorpusError(f"{self.url(file)} is not there any more (404): {_ELSEWHERE}")
-            pins[file] = found
+            write_atomically(self._pins_path, canonical_json(pins), remedy=_REMEDY)
+            if is_first and found is not None:
+                source = f"{self.reference or self.description}; {self.repository} {self.revision}"
+                print(f"bertology: {self.name}: {self.stated_licence}; {source}", file=sys.stderr)
+                is_first = False
         if not any(found for file, found in pins.items() if file != _README):
+            self._pins_path.unlink()
             raise CorpusError(f"{self.url('')} is not there (404): no such release of this treebank? {_ELSEWHERE}")
-        write_atomically(self._pins_path, canonical_json(pins), remedy=_REMEDY)
-        if is_first:
-            stated = f"{self.stated_licence}; {self.reference or self.description}; {self.repository} {self.revision}"
-            print(f"bertology: {self.name}: {stated}", file=sys.stderr)
 
     @property
     def stated_licence(self) -> str:
@@ -202,10 +203,9 @@ def _fetch(url: str, kept: Path, *, is_resumed: bool) -> bool:
             kept.unlink()
             return _fetch(url, kept, is_resumed=False)
         answer.raise_for_status()
-        is_rest = answer.status_code == _PARTIAL
-        n_due = int(answer.headers.get("Content-Length", 0))
-        bar = tqdm(total=n_due, desc=kept.name[1:-5], unit="B", unit_scale=True, leave=False, disable=None)
-        with kept.open("ab" if is_rest else "wb") as file, bar:
+        total, name = int(answer.headers.get("Content-Length", 0)), kept.name[1:-5]
+        bar = tqdm(total=total, desc=name, unit="B", unit_scale=True, leave=False, disable=None)
+        with kept.open("ab" if answer.status_code == _PARTIAL else "wb") as file, bar:
             for chunk in answer.iter_content(_CHUNK):
                 file.write(chunk)
                 bar.update(len(chunk))
@@ -270,21 +270,16 @@ def data_set(name: str) -> tuple[DataSet, str]:
         names = [_README, *(f"{stem.removeprefix('ud:')}-ud-{split}.conllu" for split in _SPLITS)]
         files = dict.fromkeys((*names, *found.files), "")
         return replace(found, name=name, revision=f"r{release}", files=files, licence=""), ""
-    whole = next((one for one in (name, *_stems(name)) if one in known), None)
+    parts = name.split(":")
+    whole = next((one for n in range(len(parts), 0, -1) if (one := ":".join(parts[:n])) in known), None)
     if whole is None:
         remedy = "any other treebank can be given by the path of its folder" if name.startswith(f"{_UD}:") else ""
         raise name_not_found("corpus", name, known, remedy=remedy or "`bertology corpora` lists them")
     found, part = known[whole], name[len(whole) + 1 :].strip("/")
     if part and not found.within(part):
-        parts = {one for file in found.files for one in (file, *map(str, Path(file).parents)) if one != "."}
-        raise name_not_found(f"part of {whole}", part, parts)
+        inside = {one for file in found.files for one in (file, *map(str, Path(file).parents)) if one != "."}
+        raise name_not_found(f"part of {whole}", part, inside)
     return found, part
-
-
-def _stems(name: str) -> list[str]:
-    """A name without its last parts, the longest first."""
-    parts = name.split(":")
-    return [":".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)]
 
 
 def fetched(name: str) -> tuple[DataSet, Path]:
@@ -309,7 +304,10 @@ def fetched(name: str) -> tuple[DataSet, Path]:
 
 def data_is_available(name: str) -> bool:
     """Whether all files of a name are in the cache."""
-    found, part = data_set(name)
+    try:
+        found, part = data_set(name)
+    except NameNotFoundError:
+        return False
     pins = found.pins()
     return all(file in pins and (pins[file] is None or (found.folder / file).is_file()) for file in found.within(part))
 

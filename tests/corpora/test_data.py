@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import io
 import json
 import re
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bertology._files import cache_folder
@@ -190,6 +192,18 @@ def test_files_without_a_known_hash_are_pinned_at_first_use(mirror: Mirror, caps
         load_corpus("ud:fr_gsd@2.99")
     with pytest.raises(NameNotFoundError, match=r"unknown corpus 'ud:fr_gds@2\.17'"):
         load_corpus("ud:fr_gds@2.17")
+
+
+def test_tables_of_the_hub_are_read_by_their_columns(mirror: Mirror) -> None:
+    table = {"premise": ["a b", "c"], "hypothesis": ["d", "e f"], "label": [0, 1], "idx": [0, 1]}
+    for split in ("train", "validation_matched"):
+        buffer = io.BytesIO()
+        pd.DataFrame(table).to_parquet(buffer)
+        mirror.content[f"/mirror/nyu-mll/glue/main/mnli/{split}-00000-of-00001.parquet"] = buffer.getvalue()
+    corpus = load_corpus("glue:mnli")
+    assert {split: len(sentences) for split, sentences in corpus.splits.items()} == {"train": 2, "dev": 2}
+    assert set(corpus["dev"][0].targets) >= {"label"}
+    assert not corpus_is_available("glue:mlni")
 
 
 def test_every_treebank_has_a_name_a_repository_and_a_language() -> None:
