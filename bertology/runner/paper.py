@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from bertology._files import write_derived
 from bertology._page import asset
+from bertology.corpora._data import data_sets, treebanks
 from bertology.families.request import Experiment
 from bertology.probing import get_probe
 from bertology.readouts import readout_kind, registered_readouts
@@ -27,7 +28,7 @@ _SOFTWARE = {
     "torch": "Paszke et al. 2019",
     "scikit-learn": "Pedregosa et al. 2011",
 }
-_INTERVALS, _COMPARISONS = "Efron 1987", "Benjamini & Hochberg 1995"
+_OF_TREEBANKS, _INTERVALS, _COMPARISONS = "Nivre et al. 2020", "Efron 1987", "Benjamini & Hochberg 1995"
 
 
 class Work(NamedTuple):
@@ -92,7 +93,12 @@ def write_paper(run: str | Path, out: str | Path, *, width: float = COLUMN_INCHE
     shown = [*_figures(results, width, files), *_tables(tables, files)]
     about = [table for table in tables if table.about]
     record = folder.record()
-    parts = [_models(results, experiment, record), *_tasks(about), _software(results, experiment, record)]
+    parts = [
+        _models(results, experiment, record),
+        *_corpora(results),
+        *_tasks(about),
+        _software(results, experiment, record),
+    ]
     methods = "\n".join(parts) + "\n"
     files["methods.tex"] = methods.encode()
     entries = [work.entry for work in works() if f"{{{work.key}}}" in " ".join([methods, *shown])]
@@ -174,6 +180,16 @@ def _models(results: Results, experiment: Experiment, record: Mapping[str, Any])
         about += [f"computed in {model.dtype}, vectors stored in {model.stored_dtype}"]
         models.append(f"{_emph(model.title)} ({latex_escaped(', '.join(about))})")
     return f"What {' and '.join(models)} encode{'s' * (len(models) == 1)} was read by bertology {record['bertology']}."
+
+
+def _corpora(results: Results) -> Iterator[str]:
+    """The works that corpora known by name come from."""
+    known = {**data_sets(), **treebanks()}
+    for name in dict.fromkeys(row.corpus for row in results.rows):
+        reference = known[name].reference or _OF_TREEBANKS if name in known else ""
+        if reference:
+            works_of_it = [rf"\citet{{{work.key}}}" for work in works_in(reference)]
+            yield f"Corpus {_emph(name)} is that of {' and '.join(works_of_it) or latex_escaped(reference)}."
 
 
 def _tasks(tables: Sequence[Table]) -> Iterator[str]:

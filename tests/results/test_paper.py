@@ -1,6 +1,7 @@
 """What ``bertology paper`` writes of a run: figures of a column's width, tables, methods, works and the run's YAML."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bertology.errors import BertologyError
 from bertology.probing import get_probe
 from bertology.results import Results
 from bertology.runner.experiment import load_experiment
-from bertology.runner.paper import COLUMN_INCHES, cited, works, works_in, write_paper
+from bertology.runner.paper import COLUMN_INCHES, _corpora, cited, works, works_in, write_paper
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,15 @@ def test_parts_of_a_paper(run: Path, tmp_path: Path) -> None:
     for name in re.findall(r"\\input\{(tables/[^}]+)\}", files["paper.tex"].decode()):
         assert f"{name}.tex" in files
     assert load_experiment(tmp_path / "run.yaml").plain() == load_experiment(run / "experiment.yaml").plain()
+
+
+def test_corpora_are_cited(run: Path) -> None:
+    row = read_results(run).rows[0]
+    rows = [replace(row, corpus=name) for name in ("ud:fr_sequoia", "ud:fr_gsd", "conll2000", "mine")]
+    first, second, third = _corpora(Results(tuple(rows)))
+    assert first == r"Corpus \emph{ud:fr\_sequoia} is that of \citet{candito-seddah-2012}."
+    assert second == r"Corpus \emph{ud:fr\_gsd} is that of \citet{nivre-2020}."
+    assert "Tjong Kim Sang \\& Buchholz 2000" in third
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
