@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 from pydantic import Field
@@ -91,7 +92,7 @@ class Shards(Format):
         return corpus_at(path, {"train": train, **loaded}, language=language_of({"": shards}))
 
 
-def make_shards(folder: str | Path) -> Path:
+def make_shards(folder: str | Path) -> None:
     """Make the files in a folder one corpus, whose training sentences are read one file at a time: write its manifest.
 
     Names of files state the split (``en-train-0001.conllu``). A CorpusError is raised where a file cannot be read, or
@@ -109,12 +110,10 @@ def make_shards(folder: str | Path) -> Path:
         shards.append(Shard(file.name, split, *counts, sentences.fingerprint, sentences.text_fingerprint))
     manifest = json.dumps(asdict(_Manifest(1, tuple(shards))), indent=1, ensure_ascii=False)
     write_atomically(path / MANIFEST, manifest.encode())
-    return path / MANIFEST
 
 
 def _read(path: Path) -> Sentences:
-    from bertology.corpora._named import load_corpus
-
-    if len(splits := load_corpus(path).splits) != 1:
+    if len(splits := resolve_name("bertology.corpora:load_corpus")(path).splits) != 1:
         raise CorpusError(f"{path}: {len(splits)} splits in one shard; give a file for each")
-    return next(iter(splits.values()))
+    sentences: Sentences = next(iter(splits.values()))
+    return sentences

@@ -247,8 +247,9 @@ def fit(cells: FitCells, job: Resources) -> None:
     watch, problems = Stopwatch(), cells.problems
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
     with _training_data(cells, job, erasure) as (data, train, targets):
-        held_out = {split: vectors_of(cells, data, job, split, erasure=erasure) for split in ("dev", "test")}
-        sources = {"train": train, **held_out}
+        sources = {one: vectors_of(cells, data, job, one, erasure=erasure) for one in ("dev", "test")} | {
+            "train": train
+        }
         if cells.config.codelength is not None:
             _write_codes(cells, data, sources, job)
             return
@@ -299,8 +300,8 @@ def _check_shards(pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConf
     others = [one.title for one in configs if one.readout != "linear.v1" or one.changes.keys() - one.settings.keys()]
     others += ["several seeds"] if max(one.seeds or pair.request.seeds for one in configs) > 1 else []
     if others or dev is None or dev.is_multi_label or not dev.are_words:
-        by = f", and not {others[0]}" if others else ""
-        problem = f"train is in shards, of which installed tasks read one label a word by linear on all of it{by}"
+        problem = "train is in shards, of which installed tasks read one label a word by linear on all of it"
+        problem += f", and not {others[0]}" if others else ""
         raise CorpusError(f"task {probe.task}: {problem}; for anything else give one file a split")
 
 
@@ -315,7 +316,7 @@ class _FitShard:
     def open(self, layers: Sequence[int], chosen: Any = slice(None)) -> tuple[Any, readouts.Targets]:
         """The vectors in some layers of all items, or of some ``chosen [item]``, and their labels in every problem."""
         words, labels, n_classes = pickle.loads(self.file.read_bytes())
-        entry = cast(activations.Entry, open_entry(cast(Path, self.entry)))
+        entry: Any = open_entry(cast(Path, self.entry))
         vectors = activations.WordVectors(entry, words[chosen], layers=layers, memory=0)
         return vectors, readouts.Targets(labels[:, chosen], n_classes)
 
@@ -385,8 +386,8 @@ def _training_data(cells: FitCells, job: Resources, erasure: "Erasure | None") -
         one_each, dtype = np.tile(np.arange(len(labels)), (len(by_class), 1)), manifest.recipe.stored_dtype
         targets = replace(targets_of(data, cells.problems, "dev"), labels=one_each, weights=by_class.astype(np.float32))
         about = int(times.sum()), len(labels), manifest.dim, getattr(torch, dtype), tuple(cells.layers_read)
-        source = readouts.ShardedSource(shards, job.over, *about)
-        yield data.without(job.pair.unreadable, job.pair.joined), source, targets
+        data = data.without(job.pair.unreadable, job.pair.joined)
+        yield data, readouts.ShardedSource(shards, job.over, *about), targets
 
 
 def _erased_data(task: str, splits: Splits) -> TaskData:
@@ -402,7 +403,7 @@ def _erasure(cells: FitCells, job: Resources) -> "Erasure":
     from bertology.readouts.erasure import random_erasure
 
     erased = _erased_data(str(cells.config.erase), job.pair.splits).without(job.pair.unreadable, job.pair.joined)
-    stored, wanted = job.stored["words"]["train"], np.asarray(erased.targets("train"))
+    stored, wanted = job.stored["words"]["train"], cast("NDArray[np.int64]", erased.targets("train"))
     vectors = activations.WordVectors(stored, erased.train.words, layers=cells.layers_read, memory=0)
     erasure = readouts.fit_erasure(vectors, wanted, erased.n_train_labels, device=job.device)
     return erasure if cells.config.eraser == "leace" else random_erasure(erasure)

@@ -353,8 +353,8 @@ class ModelCorpus:
     @property
     def sharing(self) -> dict[str, str]:
         """The treatment of words that share all their subwords, which decides numbers where there are such words."""
-        has_shared = any(map(attrgetter("joined"), self.alignments.values()))
-        has_shared |= isinstance(self.splits.train, ShardedSentences)
+        is_unknown = isinstance(self.splits.train, ShardedSentences)
+        has_shared = is_unknown or any(map(attrgetter("joined"), self.alignments.values()))
         return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
 
     @cached_property

@@ -100,8 +100,7 @@ class Items:
 @dataclass(frozen=True)
 class ShardedSource:
     """Training items in shards, of which a fit reads sums alone. The targets of the fit are of one item a class, whose
-    weight is the number of its items. A shard opens its vectors in some layers, and targets: ``open(layers, chosen)``.
-    """
+    weight is the number of its items. ``shard.open(layers, chosen)`` are the vectors and targets of a shard."""
 
     shards: Sequence[Any]
     over: Callable[..., tuple[Any, ...]]  # adds up what a function returns for each shard, as :func:`sum_over`
@@ -119,7 +118,6 @@ class ShardedSource:
         return replace(self, layers=[self.layers[place] for place in places])
 
     def sums(self, function: Callable[..., tuple[Tensor, ...]], *args: Tensor) -> tuple[Tensor, ...]:
-        """The sums over shards of what a function of vectors, items and further arguments returns."""
         return self.over(_of_shard, self.shards, function, self.layers, *args)
 
     def survey(self, frequency: Tensor, n: int, *, seed: int) -> tuple[Items, Moments, Sample]:

@@ -254,7 +254,6 @@ def compute(context: Context, sent: Sequence[tuple[int, engines.Sent]], extracte
 
 
 def sum_shards(_: Context, function: Callable[..., Any], shards: Sequence[Any], *args: Any) -> Any:
-    """The sums over the shards of one worker."""
     with engines.one_thread():
         return sum_over(function, shards, *args)
 
