@@ -247,23 +247,21 @@ def fit(cells: FitCells, job: Resources) -> None:
     watch, problems = Stopwatch(), cells.problems
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
     with _training_data(cells, job, erasure) as (data, train, targets):
-        sources = {one: vectors_of(cells, data, job, one, erasure=erasure) for one in ("dev", "test")} | {
-            "train": train
-        }
+        dev, test = (vectors_of(cells, data, job, split, erasure=erasure) for split in ("dev", "test"))
         if cells.config.codelength is not None:
-            _write_codes(cells, data, sources, job)
+            _write_codes(cells, data, {"train": train, "dev": dev}, job)
             return
         fitted = get_readout(cells.readout, **cells.config.settings).fit(
             train,
             targets,
-            dev=sources["dev"],
+            dev=dev,
             dev_targets=targets_of(data, problems, "dev"),
             device=job.device,
             progress=job.progress.say,
             n_threads=job.n_threads,
         )
     job.progress.finish()
-    predicted, report = fitted.predict(sources["test"]), fitted.report
+    predicted, report = fitted.predict(test), fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
     writer = CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
