@@ -16,7 +16,7 @@ from bertology._machine import Workers, give_back_freed_memory, size_in_words
 from bertology.activations import store
 from bertology.activations.progress import Progress, silent
 from bertology.activations.store import Entry, Manifest, Recipe
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, Shard
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.encoder import WindowReader
 from bertology.encoders.sources import layers_from_end
@@ -29,7 +29,7 @@ _WRITERS = 4  # of the vectors that an accelerator computes, which are taken fas
 
 def extract(
     get_encoder: "Callable[[], encoders.Encoder]",
-    sentences: Sentences,
+    sentences: Sentences | Shard,
     *,
     recipe: Recipe,
     layers: Sequence[int],
@@ -43,7 +43,7 @@ def extract(
 
     Args:
         get_encoder: returns the encoder; called only if something must be computed.
-        sentences: the text.
+        sentences: the text, or a shard of one, which is read only if something must be computed.
         recipe: all that decides the vectors; its fingerprints must be those of the encoder and the text.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         progress: shows how many pieces have been read.
@@ -93,7 +93,7 @@ class Extraction:
     def __init__(
         self,
         encoder: "encoders.Encoder",
-        sentences: Sentences,
+        sentences: Sentences | Shard,
         *,
         recipe: Recipe,
         layers: tuple[int, ...],
@@ -106,7 +106,7 @@ class Extraction:
         """The threads of :meth:`read`."""
         self._reader = WindowReader(
             encoder.fast_twin(),
-            sentences,
+            sentences.load() if isinstance(sentences, Shard) else sentences,
             pooling=recipe.pooling,
             on_long=recipe.on_long,
             encoding=recipe.encoding,

@@ -25,6 +25,9 @@ from bertology.corpora._sentences import Target as Target
 from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
 from bertology.corpora._sentences import part_of as part_of
+from bertology.corpora._shards import Shard as Shard
+from bertology.corpora._shards import ShardedSentences as ShardedSentences
+from bertology.corpora._shards import make_shards as make_shards
 from bertology.corpora._tables import Text as Text
 from bertology.corpora._tables import Texts as Texts
 from bertology.corpora._tables import as_sentence as as_sentence

@@ -15,6 +15,7 @@ from bertology.corpora._data import data_is_available, data_sets, fetched, is_da
 from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, shared_roles, word_order
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
+from bertology.corpora._shards import Shards
 from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, known_table, no_columns
 from bertology.corpora.formats.columns import Columns, Text
 from bertology.corpora.formats.conllu import CoNLLU, PropBank
@@ -27,8 +28,8 @@ from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
 FORMATS: tuple[Format, ...] = (
-    *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Sts(), Tables(), EdgeJsonl(), Trees()),
-    *(OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
+    *(Shards(), PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Sts(), Tables(), EdgeJsonl()),
+    *(Trees(), OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
 )
 """All formats; a file or folder is of the first that recognises it."""
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
@@ -84,7 +85,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     folder of it as ``coarsewsd20:bank``) or treebank (``ud:en_ewt``, of another release ``ud:en_gum@2.17``), downloaded
     when it is first used. Otherwise a path: a folder with a file for each split, or one file. The format, one of
     :data:`FORMATS`, is recognised by the suffix and the first lines: treebanks, trees in brackets, words with tags,
-    tables of texts, published sets of tasks, or plain text of one sentence a line (for extraction only).
+    tables of texts, published sets of tasks, shards (:func:`make_shards`), or plain text (for extraction only).
 
     Options that are part of the name:
 

@@ -185,15 +185,16 @@ class Encoder:
         twin.lens = lens
         return twin
 
-    def fast_twin(self) -> Encoder:
+    def fast_twin(self, *, packs: bool = True) -> Encoder:
         """A twin for passes without gradients, on packed weights where those are faster; itself where it is one.
 
         Its hidden states differ from this encoder's in the last digits of float32. Its own twins share its weights.
+        Packed weights take memory for every new shape of a batch: not to be used where there are ever more.
         """
         if self.is_fast:
             return self
         twin, weight = self.twin(), next(self.model.body.parameters())
-        if self.model.is_stock and can_pack(weight.device, weight.dtype):
+        if packs and self.model.is_stock and can_pack(weight.device, weight.dtype):
             pack(twin.model.body)
         twin.is_fast = True
         return twin

@@ -35,6 +35,7 @@ from bertology.measures.intervals import N_RESAMPLES
 from bertology.measures.metrics import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.probing.probes import is_installed, source_fingerprint
+from bertology.readouts import sum_over
 from bertology.results import ResultRow
 from bertology.results.cells import Cell
 from bertology.results.predictions import Kept
@@ -132,6 +133,7 @@ class Resources:
     """The stored vectors that the family reads, by signal and split."""
     memory: int = 0  # bytes of vectors that fits may keep between passes over them
     n_threads: int = 1  # threads that may compute layers next to each other, where results do not depend on it
+    over: Callable[..., tuple[Any, ...]] = sum_over  # adds up what a function returns for each shard of a corpus
     reference: "Resources | None" = None
     """The resources of the reference model, for families that compare with it; its ``get_encoder`` leaves the first
     model open."""

@@ -3,18 +3,26 @@
 import contextlib
 import itertools
 import math
-from collections import defaultdict
+import pickle
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertology.errors import BertologyError, FitError
+from bertology import activations, readouts
+from bertology._files import temporary_folder
+from bertology._lazy import torch
+from bertology.activations.store import open_entry
+from bertology.corpora import Sentence, Sentences, Shard, ShardedSentences
+from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
-from bertology.families.model_corpus import ModelCorpus, Splits
+from bertology.families.model_corpus import Alignment, ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import NO_INTERVALS, ByControl, Column, Columns, cell_rows, records_of, run_rows
 from bertology.families.vectors import (
@@ -22,6 +30,7 @@ from bertology.families.vectors import (
     CellWriter,
     TaskData,
     VectorFamily,
+    items_of,
     readable,
     sentence_names,
     targets_of,
@@ -29,9 +38,9 @@ from bertology.families.vectors import (
     vectors_of,
 )
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
-from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
+from bertology.measures.baselines import SpanWords, control_labels, lexical_labels, word_majority
 from bertology.measures.intervals import expected_layer, over_layers
-from bertology.probing import ControlNote, Probe, RepresentationProbe, get_probe
+from bertology.probing import ControlNote, Examples, Probe, RepresentationProbe, get_probe
 from bertology.probing.probes import SentenceProbe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow
@@ -87,6 +96,9 @@ class _Labels(VectorFamily):
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        if isinstance(pair.splits.train, ShardedSentences):
+            _check_shards(pair, probe, configs)
+            return
         super().check(pair, probe, configs)
         for config in configs:
             if config.erase is not None:
@@ -116,6 +128,11 @@ class _Labels(VectorFamily):
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         fit(cells, job)
 
+    def baseline_data(self, baselines: FitCells, job: Resources) -> TaskData:
+        if isinstance(job.pair.splits.train, ShardedSentences):
+            return _sharded_data(baselines, job, None)[0]
+        return super().baseline_data(baselines, job)
+
     def baseline(self, data: TaskData, control: str) -> Baseline:
         """The label most frequent in training: of all items (``majority``), of those of the same form
         (``word_majority``) or of as many words (``length``); or what a regression on words and places predicts."""
@@ -136,14 +153,14 @@ class _Labels(VectorFamily):
             facts["params"] = {"strength": found.strength, "dev_score": round(found.dev_score, 6)}
             provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
         elif control == "majority":
-            predicted = np.repeat(majority(train.codes)[None], len(test), axis=0)
+            predicted = np.repeat(majority(train.codes, data.times)[None], len(test), axis=0)
         elif control == "length":
             n_words, of_test = (np.diff(part.spans).sum(axis=(1, 2)) for part in (train, test))
             known = np.where(np.isin(of_test, n_words), of_test, -1)
             predicted = word_majority(n_words, train.codes, known, n_words=int(n_words.max()) + 1)
         else:
             train_words, test_words, n_forms = data.word_forms()
-            predicted = word_majority(train_words, train.codes, test_words, n_words=n_forms)
+            predicted = word_majority(train_words, train.codes, test_words, n_words=n_forms, times=data.times)
         return data.predictions(test.codes, predicted, np.full(len(test), np.nan)), facts, provenance
 
     def main_metric(self, cells: FitCells, control: str) -> str:
@@ -227,27 +244,24 @@ def _items_of(probe: Probe) -> str:
 
 def fit(cells: FitCells, job: Resources) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
-    watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
-    data = readable(cells, job)
+    watch, problems = Stopwatch(), cells.problems
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
-    sources = dict[str, Any]()
-    for split in data.items:
-        memory = job.memory if split == "train" else 0
-        sources[split] = vectors_of(cells, data, job, split, memory=memory, erasure=erasure)
-    if cells.config.codelength is not None:
-        _write_codes(cells, data, sources, job)
-        return
-    fitted = get_readout(cells.readout, **cells.config.settings).fit(
-        sources["train"],
-        targets_of(data, problems, "train", fraction=fraction),
-        dev=sources["dev"],
-        dev_targets=targets_of(data, problems, "dev"),
-        device=job.device,
-        progress=job.progress.say,
-        n_threads=job.n_threads,
-    )
+    with _training_data(cells, job, erasure) as (data, train, targets):
+        dev, test = (vectors_of(cells, data, job, split, erasure=erasure) for split in ("dev", "test"))
+        if cells.config.codelength is not None:
+            _write_codes(cells, data, {"train": train, "dev": dev}, job)
+            return
+        fitted = get_readout(cells.readout, **cells.config.settings).fit(
+            train,
+            targets,
+            dev=dev,
+            dev_targets=targets_of(data, problems, "dev"),
+            device=job.device,
+            progress=job.progress.say,
+            n_threads=job.n_threads,
+        )
     job.progress.finish()
-    predicted, report = fitted.predict(sources["test"]), fitted.report
+    predicted, report = fitted.predict(test), fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
     writer = CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
@@ -278,6 +292,102 @@ def fit(cells: FitCells, job: Resources) -> None:
     writer.finish()
 
 
+def _check_shards(pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+    """Raise a CorpusError unless a task can be computed on a corpus in shards with these configurations."""
+    dev = items_of(cast(RepresentationProbe, probe), "dev", pair.splits) if is_installed(probe) else None
+    others = [one.title for one in configs if one.readout != "linear.v1" or one.changes.keys() - one.settings.keys()]
+    others += ["several seeds"] if max(one.seeds or pair.request.seeds for one in configs) > 1 else []
+    if others or dev is None or dev.is_multi_label or not dev.are_words:
+        problem = "train is in shards, of which installed tasks read one label a word by linear on all of it"
+        problem += f", and not {others[0]}" if others else ""
+        raise CorpusError(f"task {probe.task}: {problem}; for anything else give one file a split")
+
+
+@dataclass(frozen=True)
+class _FitShard:
+    """The items of a shard, kept in a file once they are found, and its vectors in the store."""
+
+    shard: Shard
+    file: Path
+    entry: Path | None  # folder of the vectors; None for baselines, which read none and whose items are not kept
+
+    def open(self, layers: Sequence[int], chosen: Any = slice(None)) -> tuple[Any, readouts.Targets]:
+        """The vectors in some layers of all items, or of some ``chosen [item]``, and their labels in every problem."""
+        words, labels, n_classes = pickle.loads(self.file.read_bytes())
+        entry: Any = open_entry(cast(Path, self.entry))
+        vectors = activations.WordVectors(entry, words[chosen], layers=layers, memory=0)
+        return vectors, readouts.Targets(labels[:, chosen], n_classes)
+
+
+def _find_items(shard: _FitShard, probe: RepresentationProbe, shared: str, forms: frozenset[str]) -> tuple[Any]:
+    """Find the items of a shard, without those that have no vector; returns the number of items with each label and
+    form (a counter), which is empty where it is none of ``forms``."""
+    sentences = shard.shard.load()
+    examples, written = items_of(probe, "train", Splits(train=sentences)), sentences.written
+    if shard.entry is not None and (entry := open_entry(shard.entry)) is not None:
+        left_out = np.array([*Alignment.of_entry(entry).left_out(shared)], dtype=np.int64)
+        examples = examples.subset(~np.isin(examples.words, left_out), reason="")
+    words, values, codes = examples.words, examples.values, examples.codes
+    used, form = np.unique(written.packed[words], return_inverse=True)
+    names = [written.values[one] for one in used.tolist()]
+    if shard.entry is not None:
+        shard.file.write_bytes(pickle.dumps((words, codes, values, form, names)))
+    pairs, at, times = np.unique(form * len(values) + codes, return_index=True, return_counts=True)
+    found = Counter[tuple[str, str]]()
+    for place in at.argsort().tolist():  # in order of first appearance
+        name, code = divmod(int(pairs[place]), len(values))
+        found[values[code], names[name] if names[name] in forms else ""] += int(times[place])
+    return (found,)
+
+
+def _number_items(
+    shard: _FitShard, labels: Sequence[str], times: NDArray[np.int64], problems: Sequence[Problem]
+) -> tuple[NDArray[np.float64]]:
+    """Put the labels of every problem into the file of a shard; returns the ``[problem, class]`` number of items."""
+    words, codes, values, form, names = pickle.loads(shard.file.read_bytes())
+    own = np.array([labels.index(value) if value in labels else -1 for value in values])[codes]
+    control = [control_labels(form, names, times, seed=0) for problem in problems if problem.control != "none"]
+    targets = readouts.Targets(np.stack([own, *control]), len(labels))
+    shard.file.write_bytes(pickle.dumps((words, targets.labels.astype(np.int32), len(labels))))
+    return (targets.class_weights(),)
+
+
+def _sharded_data(cells: FitCells, job: Resources, folder: Path | None) -> tuple[TaskData, list[_FitShard]]:
+    """The items of a task whose training words are in shards, and the shards, whose items are kept in the ``folder`` of
+    a fit. Of train the data have one item for each label and form of test, with the number that it stands for."""
+    probe, splits, shards = cast(RepresentationProbe, cells.probe), job.pair.splits, list[_FitShard]()
+    for place, shard in enumerate(cast(ShardedSentences, splits.train).shards):
+        entry = None if folder is None else job.stored["words"][f"train {place}"].folder
+        shards.append(_FitShard(shard, (folder or Path()) / str(place), entry))
+    how = job.pair.request.shared_subwords, frozenset(splits.test.written.values)
+    (found,) = job.over(_find_items, shards, probe, *how)
+    values, words = tuple(dict.fromkeys(label for label, _ in found)), np.arange(len(found))
+    codes = np.array([values.index(label) for label, _ in found])
+    items = Examples(np.stack([words, words + 1], axis=1)[:, None], codes, values, words * 0)
+    splits = replace(splits, train=Sentences([Sentence.from_words(form for _, form in found)]), _prepared={})
+    return replace(TaskData.of(probe, splits, items), times=np.array([*found.values()])), shards
+
+
+@contextlib.contextmanager
+def _training_data(cells: FitCells, job: Resources, erasure: "Erasure | None") -> Iterator[tuple[TaskData, Any, Any]]:
+    """The items of a fit, the source of its training items, and their targets: of shards by class."""
+    if not isinstance(job.pair.splits.train, ShardedSentences):
+        data = readable(cells, job)
+        train = vectors_of(cells, data, job, "train", memory=job.memory, erasure=erasure)
+        yield data, train, targets_of(data, cells.problems, "train", fraction=cells.config.fraction)
+        return
+    with temporary_folder(job.run, "shards") as folder:
+        data, shards = _sharded_data(cells, job, folder.absolute())
+        labels, manifest = data.labels[: data.n_train_labels], job.stored["words"]["train 0"].manifest
+        times = np.bincount(data.train.codes, data.times, len(labels)).astype(np.int64)
+        (by_class,) = job.over(_number_items, shards, labels, times, cells.problems)
+        one_each, dtype = np.tile(np.arange(len(labels)), (len(by_class), 1)), manifest.recipe.stored_dtype
+        targets = replace(targets_of(data, cells.problems, "dev"), labels=one_each, weights=by_class.astype(np.float32))
+        about = int(times.sum()), len(labels), manifest.dim, getattr(torch, dtype), tuple(cells.layers_read)
+        data = data.without(job.pair.unreadable, job.pair.joined)
+        yield data, readouts.ShardedSource(shards, job.over, *about), targets
+
+
 def _erased_data(task: str, splits: Splits) -> TaskData:
     """The items of a task that is to be erased, which have to be words of one label each."""
     erased = task_data(get_probe(task), splits)
@@ -288,13 +398,12 @@ def _erased_data(task: str, splits: Splits) -> TaskData:
 
 def _erasure(cells: FitCells, job: Resources) -> "Erasure":
     """The directions of another task in each layer, or as many random ones."""
-    from bertology.activations import WordVectors
-    from bertology.readouts import fit_erasure
     from bertology.readouts.erasure import random_erasure
 
     erased = _erased_data(str(cells.config.erase), job.pair.splits).without(job.pair.unreadable, job.pair.joined)
-    vectors = WordVectors(job.stored["words"]["train"], erased.train.words, layers=cells.layers_read, memory=0)
-    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=job.device)
+    stored, wanted = job.stored["words"]["train"], cast("NDArray[np.int64]", erased.targets("train"))
+    vectors = activations.WordVectors(stored, erased.train.words, layers=cells.layers_read, memory=0)
+    erasure = readouts.fit_erasure(vectors, wanted, erased.n_train_labels, device=job.device)
     return erasure if cells.config.eraser == "leace" else random_erasure(erasure)
 
 
@@ -304,10 +413,9 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
     The predictions of a cell are kept by training sentence: the number of its labels, and the natural logarithm of the
     probability that the code gives to all of them.
     """
-    from bertology.readouts import online_codelength, variational_codelength
-
     watch, fraction = Stopwatch(), cells.config.fraction
-    encode: Any = online_codelength if cells.config.codelength == "online" else variational_codelength
+    is_online = cells.config.codelength == "online"
+    encode: Any = readouts.online_codelength if is_online else readouts.variational_codelength
     clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
     # A code holds each label once: a seed changes only their order.
     by_seed: dict[int, list[Problem]] = defaultdict(list)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertology import encoders
 from bertology.activations import Entry, Recipe
-from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.corpora import Corpus, Sentence, Sentences, Shard, ShardedSentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
 from bertology.encoders.batching import NOT_APART, SHARED
@@ -71,8 +71,8 @@ class Splits:
     @cached_property
     def n_repeated(self) -> int | None:
         """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
-        fitted, and so no train is read."""
-        if not len(self.train):
+        fitted, and so no train is read, or where train is in shards."""
+        if not len(self.train) or isinstance(self.train, ShardedSentences):
             return None
         train = list(map(self.train.text, range(len(self.train))))
         test = list(map(self.test.text, range(len(self.test))))
@@ -246,7 +246,7 @@ class ModelCorpus:
             raise BertologyError(f"readout {config.title} {problem}: name it in layers too")
         return chosen
 
-    def recipe(self, weights: Weights, sentences: Sentences, signal: Signal = "words") -> Recipe:
+    def recipe(self, weights: Weights, sentences: Sentences | Shard, signal: Signal = "words") -> Recipe:
         """The recipe of the stored vectors of a split."""
         return Recipe(
             model_fingerprint=self.fingerprints[weights],
@@ -299,6 +299,8 @@ class ModelCorpus:
         found = {}
         try:
             for name, text in self.splits.by_name.items():
+                if isinstance(text, ShardedSentences):  # each shard has its own
+                    continue
                 entry = self.recipe(self.weights, text).find(self.layers)  # subwords are the same for all weights
                 found[name] = self._aligned(name) if entry is None else Alignment.of_entry(entry)
         except BertologyError:
@@ -351,7 +353,8 @@ class ModelCorpus:
     @property
     def sharing(self) -> dict[str, str]:
         """The treatment of words that share all their subwords, which decides numbers where there are such words."""
-        has_shared = any(map(attrgetter("joined"), self.alignments.values()))
+        is_unknown = isinstance(self.splits.train, ShardedSentences)
+        has_shared = is_unknown or any(map(attrgetter("joined"), self.alignments.values()))
         return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
 
     @cached_property
@@ -393,15 +396,17 @@ class StoredSignal:
     signal: Signal
     of_reference: bool = False  # whether they are of the model that the other one is compared with
 
-    def texts(self, pair: ModelCorpus) -> tuple[ModelCorpus, dict[str, tuple[Sentences, Recipe]]]:
+    def texts(self, pair: ModelCorpus) -> tuple[ModelCorpus, dict[str, tuple[Sentences | Shard, Recipe]]]:
         """The model that is read, and by split the text and the recipe of its vectors; of folds, which share their
-        sentences, one split."""
+        sentences, one split, and each shard by itself (``train 0``)."""
         of, splits = pair.reference if self.of_reference and pair.reference is not None else pair, pair.splits
         is_one = isinstance(self.signal, Encoding) or splits.folds
-        texts = {"test": splits.test} if is_one else splits.by_name
+        texts: dict[str, Any] = {"test": splits.test} if is_one else {**splits.by_name}
+        if isinstance(texts.get("train"), ShardedSentences):
+            texts |= {f"train {place}": shard for place, shard in enumerate(texts.pop("train").shards)}
         return of, {name: (text, of.recipe(self.weights, text, self.signal)) for name, text in texts.items()}
 
-    def n_bytes(self, of: ModelCorpus, text: Sentences) -> int:
+    def n_bytes(self, of: ModelCorpus, text: Sentences | Shard) -> int:
         """Bytes of the vectors of a text under the model that is read."""
         n_vectors = len(text) if self.signal == "cls" else text.n_words
         return n_vectors * int(np.dtype(of.request.stored_dtype).itemsize) * len(of.layers) * of.shape.dim

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bertology import activations, readouts
 from bertology._files import canonical_json, digest
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, ShardedSentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
@@ -53,13 +53,14 @@ class TaskData:
     items: Mapping[str, Examples]  # items of `train`, `dev` and `test`, their labels numbered as in `labels`
     labels: tuple[str, ...]  # labels of train in order of first appearance, then those only seen elsewhere
     n_train_labels: int
+    times: Integers | None = None  # [train item] number of items that each stands for, where train is in shards
 
     @classmethod
-    def of(cls, probe: RepresentationProbe, splits: Splits) -> "TaskData":
-        """Items of every split; a CorpusError if those of two splits differ in kind."""
+    def of(cls, probe: RepresentationProbe, splits: Splits, of_train: Examples | None = None) -> "TaskData":
+        """Items of every split, of train those given; a CorpusError if those of two splits differ in kind."""
         items, occurring = dict[str, Examples](), dict[str, list[str]]()
         for split in splits.by_name:
-            examples = items[split] = _items_of(probe, split, splits)
+            examples = items[split] = (split == "train" and of_train) or items_of(probe, split, splits)
             train = items["train"]
             if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
                 raise CorpusError(f"task {probe.task}: the items of the {split} split are not of the kind of train's")
@@ -162,7 +163,7 @@ class TaskData:
         forms, vocabulary = self._forms[split]
         labels = self.targets("train")
         if labels.ndim == 1:
-            return control_labels(forms, vocabulary, np.bincount(labels, minlength=self.n_train_labels), seed=seed)
+            return control_labels(forms, vocabulary, np.bincount(labels, self.times, self.n_train_labels), seed=seed)
         sets, times = np.unique(labels, axis=0, return_counts=True)
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
@@ -195,8 +196,9 @@ class TaskData:
             n_unseen = int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
         else:
             n_unseen = int((self.test.codes >= self.n_train_labels).sum())
+        times = fraction_mask(self.train.clusters, fraction, seed=seed) if self.times is None else self.times
         return {
-            "n_train": int(fraction_mask(self.train.clusters, fraction, seed=seed).sum()),
+            "n_train": int(times.sum()),
             "n_items": len(self.test),
             "n_clusters": len(np.unique(self.test.clusters)),
             # Trees are built, not chosen from a list.
@@ -282,7 +284,7 @@ def _key(probe: Probe) -> tuple[object, ...]:
     return type(probe), probe.task, probe.version, settings_of(probe)
 
 
-def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Examples:
+def items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Examples:
     """The checked items of a split; of a fold those whose sentences are in it."""
     sentences, where = splits.by_name[split], f"task {probe.task}, {split} split"
     try:
@@ -555,7 +557,7 @@ class VectorFamily(Family):
         """Fingerprints of all splits, and whether forms are written ones."""
         identity = super().identity(pair, probe)
         for split in pair.splits.by_name.values():
-            if split.written is not split.forms:
+            if not isinstance(split, ShardedSentences) and split.written is not split.forms:
                 identity["forms"] = "written"
         return identity
 
@@ -590,9 +592,13 @@ class VectorFamily(Family):
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
         return {**super().columns(pair, probe, config), **split}
 
+    def baseline_data(self, baselines: FitCells, job: Resources) -> TaskData:
+        """The items that baselines are computed from."""
+        return task_data(baselines.probe, job.pair.splits)
+
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Predict from the items of the training split, on what the model can read."""
-        data = task_data(baselines.probe, job.pair.splits)
+        data = self.baseline_data(baselines, job)
         data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
         with predictions.CellFiles(job.run) as file:
             for (control, *_), cell in baselines.cells.items():

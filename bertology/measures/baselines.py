@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.int64] | NDArray[np.bool_]
 """``[item]`` one code each, −1 for none; or ``[item, label]`` whether an item has each."""
+Times = NDArray[np.int64] | None
 
 STRENGTHS: Final = (1.0, 10.0)
 """Inverse L2 strengths among which dev chooses. Weaker penalties change nothing; stronger ones lose rare words."""
@@ -25,11 +26,12 @@ _FAR, _LONG, _LATE = 15, 12, 25
 _MANTISSA_BITS = 53
 
 
-def majority(train_labels: ArrayLike) -> Labels:
+def majority(train_labels: ArrayLike, times: Times = None) -> Labels:
     """The most frequent label in training, or the labels that more than half of the items have.
 
     Args:
         train_labels: ``int [item]`` codes, of which −1 is no label; or ``bool [item, label]``.
+        times: ``[item]`` of codes that are all labels, how often each counts; once where left out.
 
     Returns:
         Of codes one code, the lowest of equally frequent ones; of label sets ``bool [label]``.
@@ -42,11 +44,13 @@ def majority(train_labels: ArrayLike) -> Labels:
     if not len(kept):
         raise ValueError("there are no training labels")
     if labels.ndim == 1:
-        return np.asarray(np.bincount(kept).argmax(), dtype=np.int64)
+        return np.asarray(np.bincount(kept, times).argmax(), dtype=np.int64)
     return np.asarray(2 * kept.sum(axis=0) > len(kept))
 
 
-def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int) -> Labels:
+def word_majority(
+    train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int, times: Times = None
+) -> Labels:
     """Predict for each word the label most frequent for its form in training; for an unseen form, the majority label.
 
     Of a form's equally frequent labels, the one more frequent overall is taken, then the lowest. Where an item has any
@@ -56,7 +60,7 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
         train_words: ``int [item]`` number of the word form (case counts), 0 … ``n_words`` − 1.
         train_labels: ``int [item]``, of which −1 is no label; or ``bool [item, label]``.
         test_words: ``int [item]`` in the same numbering; −1 is a form that is absent from training.
-        n_words: number of forms.
+        n_words: number of forms; ``times`` as of :func:`majority`.
     """
     words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels)
     test = np.asarray(test_words, dtype=np.int64)
@@ -67,12 +71,12 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
     if labels.ndim == 1:
         kept, labels = labels >= 0, labels.astype(np.int64)
         n_labels = int(labels.max(initial=0)) + 1
-        overall = np.bincount(labels[kept], minlength=n_labels)
-        pairs, times = np.unique(words[kept] * n_labels + labels[kept], return_counts=True)
+        overall = np.bincount(labels[kept], times, n_labels)
+        pairs, of_item = np.unique(words[kept] * n_labels + labels[kept], return_inverse=True)
         word, label = np.divmod(pairs, n_labels)
         # The last of each word in this order is its most frequent label.
-        order = np.lexsort((-label, overall[label], times, word))
-        by_form: Labels = np.full(n_words, majority(labels), dtype=np.int64)
+        order = np.lexsort((-label, overall[label], np.bincount(of_item, times), word))
+        by_form: Labels = np.full(n_words, majority(labels, times), dtype=np.int64)
         by_form[word[order]] = label[order]
     else:
         n_having = np.zeros((n_words, labels.shape[1]), dtype=np.int64)
@@ -80,7 +84,7 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
         n_items = np.bincount(words, minlength=n_words)[:, None]
         by_form = np.where(n_items > 0, 2 * n_having > n_items, majority(labels))
     predicted = by_form[test]
-    predicted[test < 0] = majority(labels)
+    predicted[test < 0] = majority(labels, times)
     return predicted
 
 

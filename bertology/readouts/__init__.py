@@ -11,6 +11,7 @@ from bertology._lazy import lazy_attributes
 from bertology.readouts._base import ReadoutKind, get_readout, make_readout
 from bertology.readouts._base import readout_kind as readout_kind
 from bertology.readouts._base import registered_readouts as registered_readouts
+from bertology.readouts._base import sum_over as sum_over
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bertology.readouts._fitting import EarlyStopping as EarlyStopping
     from bertology.readouts._sources import ArrayFeatures, FeatureSource
     from bertology.readouts._sources import ArraySpans as ArraySpans
+    from bertology.readouts._sources import ShardedSource as ShardedSource
     from bertology.readouts._sources import pooled as pooled
     from bertology.readouts.codelength import online_codelength as online_codelength
     from bertology.readouts.codelength import variational_codelength as variational_codelength

@@ -5,8 +5,10 @@ Importing this module imports no torch.
 
 from __future__ import annotations
 
+import functools
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Literal
@@ -24,6 +26,12 @@ Integers = NDArray[np.int64]
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
 _PASSES = 100  # passes over the training data that a linear fit takes, roughly
+
+
+def sum_over(function: Callable[..., tuple[Any, ...]], shards: Iterable[Any], *args: Any) -> tuple[Any, ...]:
+    """The sums over shards of each value that a function of a shard and further arguments returns."""
+    parts = (function(shard, *args) for shard in shards)
+    return functools.reduce(lambda before, part: tuple(map(operator.add, before, part)), parts)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _SPAN_WINDOW_BYTES = 128 << 20  # bytes of words in spans that are shuffled amon
 CHUNK_ITEMS = 2048
 """Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
 _CHUNK_ON_ACCELERATOR = 1 << 14  # items handed out at once on an accelerator, which needs larger products to be busy
+_MOST_ORDERED = 1 << 22  # items that are all put in order to draw a sample of them
 _RESIDENT_PART = 0.4  # part of an accelerator's free memory that the vectors of one split may take
 PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
 """Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
@@ -97,6 +98,49 @@ class Items:
 
 
 @dataclass(frozen=True)
+class ShardedSource:
+    """Training items in shards, of which a fit reads sums alone. The targets of the fit are of one item a class, whose
+    weight is the number of its items. ``shard.open(layers, chosen)`` are the vectors and targets of a shard."""
+
+    shards: Sequence[Any]
+    over: Callable[..., tuple[Any, ...]]  # adds up what a function returns for each shard, as :func:`sum_over`
+    size: int  # number of items in all shards
+    n_items: int  # number of classes, which are the items of the targets
+    dim: int
+    dtype: torch.dtype
+    layers: Sequence[int]
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.layers)
+
+    def at(self, places: Sequence[int]) -> Self:
+        return replace(self, layers=[self.layers[place] for place in places])
+
+    def sums(self, function: Callable[..., tuple[Tensor, ...]], *args: Tensor) -> tuple[Tensor, ...]:
+        return self.over(_of_shard, self.shards, function, self.layers, *args)
+
+    def survey(self, frequency: Tensor, n: int, *, seed: int) -> tuple[Items, Moments, Sample]:
+        """As :func:`survey` of the n items that :func:`choose_items` chooses, and these items."""
+        chosen, first, parts = np.sort(draw_order(self.size, n, seed=seed)[:n]).astype(np.int64), 0, list[Any]()
+        for shard in self.shards:
+            end = first + shard.open(self.layers)[1].labels.shape[1]
+            vectors, targets = shard.open(self.layers, chosen[(chosen >= first) & (chosen < end)] - first)
+            labels, first = torch.from_numpy(targets.labels), end
+            parts += [(of_chunk.to(self.dtype), labels[:, items]) for items, of_chunk in vectors.chunks()]
+        kept, labels = (torch.cat(part, dim=1).to(frequency.device) for part in zip(*parts, strict=True))
+        origin = kept[:, :1].float()
+        moments = _moments(self, origin, *self.sums(moment_sums, origin))
+        sample = Sample(torch.arange(len(chosen)), ArrayFeatures(kept, layers=self.layers), len(chosen) == self.size)
+        return Items(labels, torch.ones(labels.shape, device=labels.device), frequency), moments, sample
+
+
+def _of_shard(shard: Any, function: Callable[..., Any], layers: Sequence[int], *args: Tensor) -> Any:
+    vectors, targets = shard.open(layers)
+    return function(vectors, Items.of(targets, args[0].device), *args)
+
+
+@dataclass(frozen=True)
 class Moments:
     """Mean and standard deviation of the vectors of each layer under each weighting of the items."""
 
@@ -119,11 +163,19 @@ def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
     chosen = used.any(axis=0)
     if np.count_nonzero(chosen) > size:
         supports = {row.tobytes(): row for row in used}
-        order = np.random.default_rng(seed).permutation(used.shape[1])
+        order = draw_order(used.shape[1], size, seed=seed)
         chosen = np.zeros(used.shape[1], dtype=bool)
         for row in supports.values():
             chosen[order[row[order]][: max(1, size // len(supports))]] = True
     return torch.from_numpy(chosen)
+
+
+def draw_order(n_items: int, size: int, *, seed: int) -> NDArray[Any]:
+    """A random order of items from which a sample of about ``size`` is taken: of very many, the beginning of one."""
+    random = np.random.default_rng(seed)
+    if n_items > _MOST_ORDERED:
+        return random.choice(n_items, min(n_items // 50, 4 * size), replace=False)  # in memory for these alone
+    return random.permutation(np.arange(n_items, dtype=np.uint32))
 
 
 def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = None) -> tuple[Moments, Sample]:
@@ -156,14 +208,28 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = No
         del vectors, offsets  # or they would be held while the next are read
     if origin is None:
         raise FitError("there are no vectors to fit on: give at least one item")
+    moments = _moments(source, origin, weights.sum(dim=1, dtype=torch.float64), first, second)
+    return moments, Sample(kept_items, ArrayFeatures(kept), bool(in_sample[used].all()))
+
+
+def moment_sums(source: FeatureSource, items: Items, origin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weight ``[problem]``, and sums ``[layer, problem, dim]`` of differences from ``origin`` and of their squares."""
+    first = torch.zeros(source.n_layers, len(items.weights), source.dim, dtype=torch.float64, device=origin.device)
+    second = torch.zeros_like(first)
+    for numbers, vectors in used_chunks(source, items.used):
+        weights, offsets = items.weights[:, numbers.to(origin.device)], vectors.to(origin.device) - origin
+        first += torch.matmul(weights, offsets)
+        second += torch.matmul(weights, offsets.square_())
+    return items.total, first, second
+
+
+def _moments(source: Any, origin: Tensor, total: Tensor, first: Tensor, second: Tensor) -> Moments:
     check_finite(source, second)
-    total = weights.sum(dim=1, dtype=torch.float64)
     offset_mean = (first / total[:, None]).transpose(0, 1)  # [problem, layer, dim]
     variance = (second / total[:, None]).transpose(0, 1) - offset_mean.square()
     std = variance.clamp_(min=0).sqrt_()
     constant = std <= 1e-6 * offset_mean.abs()  # float32 sums cannot tell a smaller spread from none
-    moments = Moments(offset_mean + origin.squeeze(1), torch.where(constant, torch.inf, std))
-    return moments, Sample(kept_items, ArrayFeatures(kept), bool(in_sample[used].all()))
+    return Moments(offset_mean + origin.squeeze(1), torch.where(constant, torch.inf, std))
 
 
 def shuffled_batches(
@@ -531,7 +597,7 @@ def in_memory(source: FeatureSource, *, device: torch.device, memory: int) -> Fe
 
 def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
     """A source for many passes: on CUDA, vectors that fit are copied to the device once."""
-    if device.type != "cuda":
+    if device.type != "cuda" or isinstance(source, ShardedSource):
         return source
     free, _ = torch.cuda.mem_get_info(device)
     return in_memory(source, device=device, memory=int(_RESIDENT_PART * free))
@@ -552,7 +618,7 @@ def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor
     return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
 
 
-def check_finite(source: AnySource, sums: Tensor) -> None:
+def check_finite(source: Any, sums: Tensor) -> None:
     """Raise :class:`FitError` unless ``[layer, …]`` sums over the vectors of ``source`` are finite."""
     damaged = ~sums.reshape(len(sums), -1).isfinite().all(1)  # [layer]
     if damaged.any():

@@ -30,6 +30,7 @@ from bertology.readouts._sources import (
     Items,
     Moments,
     Sample,
+    ShardedSource,
     check_finite,
     choose_items,
     resident,
@@ -63,7 +64,7 @@ class Fits:
     ``[problem, strength]`` are scikit-learn's ``C``, float64; moments are those of this layer alone.
     """
 
-    def __init__(self, items: Items, moments: Moments, strengths: Tensor) -> None:
+    def __init__(self, items: Items, moments: Moments, strengths: Tensor, numbers: Tensor) -> None:
         n_problems, self.n_strengths = strengths.shape
         present = items.frequency > 0  # [problem, class]
         self.n_classes, self.dim = present.shape[1], moments.mean.shape[2]
@@ -76,6 +77,7 @@ class Fits:
         self.std = moments.std[self.problem, 0].float()  # [fit, dim]
         self.absent = torch.where(present, 0.0, IMPOSSIBLE)  # [problem, class] added to the intercepts
         self.every = torch.arange(len(self.penalty), device=present.device)
+        self.numbers = numbers  # [problem] of the problems in the shards of a sharded source, which have more
 
     def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Coefficients ``[n, class, dim]`` and intercepts ``[n, class]`` of standardised features."""
@@ -89,40 +91,17 @@ class Fits:
         shift = torch.bmm(weights, self.mean[rows][:, :, None]).squeeze(2)
         return weights, biases - shift + self.absent[self.problem[rows]]
 
-    def objective(self, source: FeatureSource, items: Items, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean loss with penalty ``[n]`` (float64) of the fits ``rows`` at ``points`` of weights, and gradients.
-
-        Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
-        """
-        problem, used = self.problem[rows], items.used
-        raw, offsets = self.for_raw(rows, points)
+    def objective(self, source: Any, items: Items, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss with penalty ``[n]`` (float64) of the fits ``rows`` at ``points`` of weights, and gradients."""
+        problem, (raw, offsets) = self.problem[rows], self.for_raw(rows, points)
         n, n_classes, dim = raw.shape
-        coefficients, intercepts = raw.transpose(0, 1).reshape(n_classes * n, dim), offsets.T.reshape(-1, 1)
-        loss_sums = torch.zeros(n, dtype=torch.float64, device=raw.device)
-        weight_sums = torch.zeros_like(coefficients)
-        bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
-        for numbers, vectors in source.chunks():
-            numbers, vectors = without_unused(numbers, vectors, used)
-            numbers, vectors = numbers.to(points.device), vectors.to(points.device)
-            scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
-            residual = scores.softmax(0)  # [class, n, m]
-            index = items.labels[:, numbers][problem][None]
-            at_label = residual.gather(0, index)
-            loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
-            if (at_label < _UNDERFLOW).any():
-                loss = scores.logsumexp(0) - scores.gather(0, index)[0]
-            residual.scatter_(0, index, at_label - 1)
-            if not items.are_equal:
-                counts = items.weights[:, numbers][problem]
-                loss *= counts
-                residual *= counts
-            loss_sums += loss.sum(1, dtype=torch.float64)
-            bias_sums += residual.sum(2)
-            weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
-            del vectors, scores, residual, index, at_label, loss  # or held while the next are read
+        if isinstance(source, ShardedSource):
+            of_losses, weight_sums, bias_sums = source.sums(loss_sums, raw, offsets, self.numbers[problem])
+        else:
+            of_losses, weight_sums, bias_sums = loss_sums(source, items, raw, offsets, problem)
         total = items.total[problem].clamp(min=1e-30)
         penalty, (weights, _) = self.penalty[rows], self.split(points)
-        value = loss_sums / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
+        value = of_losses / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
         # Sums for vectors as they come, turned into means for standardised ones.
         slopes, biases = weight_sums.view(n_classes, n, dim).transpose(0, 1), bias_sums.T.float()
         slopes = (slopes - biases[:, :, None] * self.mean[rows][:, None]) / self.std[rows][:, None]
@@ -193,6 +172,39 @@ class Fits:
             return result.flatten(1)
 
         return divided
+
+
+def loss_sums(
+    source: FeatureSource, items: Items, raw: Tensor, offsets: Tensor, problem: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums over items of the losses ``[n]`` of fits to problems ``[n]``, and of their gradients for vectors as they
+    come: ``[class · n, dim]``, and ``[class, n]`` for intercepts. Class is the slowest axis and item the fastest:
+    softmax then runs along whole vectors of items."""
+    n, n_classes, dim = raw.shape
+    coefficients, intercepts = raw.transpose(0, 1).reshape(n_classes * n, dim), offsets.T.reshape(-1, 1)
+    losses = torch.zeros(n, dtype=torch.float64, device=raw.device)
+    weight_sums = torch.zeros_like(coefficients)
+    bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
+    for numbers, vectors in source.chunks():
+        numbers, vectors = without_unused(numbers, vectors, items.used)
+        numbers, vectors = numbers.to(raw.device), vectors.to(raw.device)
+        scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
+        residual = scores.softmax(0)  # [class, n, m]
+        index = items.labels[:, numbers][problem][None]
+        at_label = residual.gather(0, index)
+        loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
+        if (at_label < _UNDERFLOW).any():
+            loss = scores.logsumexp(0) - scores.gather(0, index)[0]
+        residual.scatter_(0, index, at_label - 1)
+        if not items.are_equal:
+            counts = items.weights[:, numbers][problem]
+            loss *= counts
+            residual *= counts
+        losses += loss.sum(1, dtype=torch.float64)
+        bias_sums += residual.sum(2)
+        weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
+        del vectors, scores, residual, index, at_label, loss  # or held while the next are read
+    return losses, weight_sums, bias_sums
 
 
 def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -517,9 +529,15 @@ class _LayerFits:
         train, dev = (source.at([place]) for source in (data.train, data.dev))
         self._data, self._items = replace(data, train=train, dev=dev), items
         self._path, self._readout = path, readout
-        wanted = max(_SAMPLE_LEAST, _SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // _PART)
+        n_used = train.size if isinstance(train, ShardedSource) else int(items.used.sum())
+        wanted = max(_SAMPLE_LEAST, _SAMPLE_A_FEATURE * train.dim, n_used // _PART)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.dim))
-        self._moments, self._sample = survey(train, items.weights, choose_items(items.weights, size, seed=data.seed))
+        if isinstance(train, ShardedSource):
+            self._sampled, self._moments, self._sample = train.survey(items.frequency, size, seed=data.seed)
+        else:
+            in_sample = choose_items(items.weights, size, seed=data.seed)
+            self._moments, self._sample = survey(train, items.weights, in_sample)
+            self._sampled = items.at(self._sample.items)
         vectors = self._sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
         vectors -= vectors.mean(0)
         vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
@@ -585,12 +603,11 @@ class _LayerFits:
         """
         data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
-        items = self._items.only(some)
-        sampled = items.at(sample.items)
+        items, sampled = self._items.only(some), self._sampled.only(some)
         # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
         moments = Moments(self._moments.mean[some], self._moments.std[some])
-        fits = Fits(items if on_all else sampled, moments, strengths)
+        fits = Fits(items if on_all else sampled, moments, strengths, some)
 
         def minima(
             what: str, source: Any, of: Items, start: Tensor, near: Precondition, *, which: Tensor, **how: Any

@@ -16,6 +16,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -30,9 +31,12 @@ from bertology import __version__
 from bertology._files import cache_folder, explained_write_errors, temporary_affixes, temporary_folder
 from bertology._machine import choose_device
 from bertology.activations import Extraction
+from bertology.activations import extract as extract_text
 from bertology.activations.progress import Progress
 from bertology.activations.store import make_folder
+from bertology.corpora import Shard, ShardedSentences
 from bertology.errors import BertologyError
+from bertology.readouts import sum_over
 from bertology.runner import engines
 from bertology.runner._folder import write_failure
 from bertology.runner.engines import Context
@@ -85,6 +89,21 @@ class Pool:
             return
         if future.key in self.sent:
             yield self.sent.pop(future.key)[1], value
+
+    def sum_over(self, shared: "WorkerContext", function: Callable[..., Any], shards: Sequence[Any], *args: Any) -> Any:
+        """As :func:`bertology.readouts.sum_over`; each worker goes through its own range of the shards."""
+        workers, sent = sorted(self.client.scheduler_info(n_workers=-1)["workers"]), list[Future]()
+        for number, worker in enumerate(workers):
+            part = shards[number * len(shards) // len(workers) : (number + 1) * len(shards) // len(workers)]
+            where: dict[str, Any] = {"workers": [worker], "allow_other_workers": True, "pure": False}
+            sent += [self.client.submit(on_worker, sum_shards, shared, function, part, *args, **where)] if part else []
+        while pending := [future for future in sent if not future.done()]:
+            with contextlib.suppress(TimeoutError):
+                pending[0].result(timeout=_LOOK_S)
+            self.look()
+        if error := next((one for one in map(Future.result, sent) if isinstance(one, Exception)), None):
+            raise error
+        return sum_over(tuple, map(Future.result, sent))
 
     def look(self) -> None:
         """Count the workers; raise where there has been none for too long."""
@@ -218,11 +237,13 @@ def on_worker(function: Callable[..., Any], shared: WorkerContext, *args: Any) -
 
 
 def compute(context: Context, sent: Sequence[tuple[int, engines.Sent]], extracted: Any = None) -> list[tuple[int, Any]]:
-    """Compute units that stand together; all fail where the vectors that they read could not be extracted."""
+    """Compute units that stand together, none of a corpus in shards; all fail where vectors could not be extracted."""
     if isinstance(extracted, Exception):
         return [(number, extracted) for number, _ in sent]
     engines.close_encoder()
     units = [(number, engines.received(one)) for number, one in sent]
+    if any(isinstance(unit.plan.pair.splits.train, ShardedSentences) for _, unit in units):
+        return []
     for _, unit in units:
         for read in unit.reads:
             pair, texts = read.texts(unit.plan.pair)
@@ -232,11 +253,21 @@ def compute(context: Context, sent: Sequence[tuple[int, engines.Sent]], extracte
     return [(number, _portable(one) if isinstance(one, Exception) else one) for number, one in outcomes]
 
 
+def sum_shards(_: Context, function: Callable[..., Any], shards: Sequence[Any], *args: Any) -> Any:
+    with engines.one_thread():
+        return sum_over(function, shards, *args)
+
+
 def write_shards(context: Context, sent: engines.Sent) -> list[str]:
     """Write the missing shards of what a unit reads, but for those that another worker is at; returns notes on them."""
     unit, progress = engines.received(sent), _Notes()
     every = [(read, *read.texts(unit.plan.pair)) for read in unit.reads]
     for read, pair, sentences, recipe in ((read, pair, *text) for read, pair, of in every for text in of.values()):
+        if isinstance(sentences, Shard):
+            with contextlib.suppress(Timeout), FileLock(context.run / "locks" / f"{recipe.key}.lock", timeout=0):
+                encoder = engines.open_encoder(pair, read.weights, context.device).fast_twin(packs=False)
+                extract_text(encoder.twin, sentences, recipe=recipe, layers=pair.layers, progress=progress)
+            continue
         entry = recipe.find(pair.layers)
         layers = pair.layers if entry is None else entry.manifest.layers
         folder = recipe.folder(layers)
@@ -304,6 +335,7 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> engines.
     with _marked(run / "locks", cache) as token, temporary_folder(run, "corpora") as corpora, pool.explained():
         shared = WorkerContext(Context(run, context.device, context.wait), cache, token)
         sender = engines.Sender(corpora)
+        here = replace(context, device="cpu", over=partial(pool.sum_over, shared))
 
         def submit(about: Any, function: Callable[..., Any], *args: Any, needs_gpu: bool = True) -> Future:
             return pool.submit(about, on_worker, function, shared, *args, on_gpu=needs_gpu and context.device != "cpu")
@@ -332,6 +364,8 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> engines.
                             extracted[unit.reads] = [submit(None, extract, sent, *written)]
                         begin(load, *extracted[unit.reads])
                 for load, result in pool.received():
+                    if load and not result:  # of shards, of which workers compute sums alone
+                        result = engines.compute_load(load, here)
                     if load is None and not isinstance(result, Exception):
                         for note in (one for one in dict.fromkeys(result) if one not in noted):
                             context.progress("").note(note)

@@ -32,11 +32,12 @@ from bertology._machine import give_back_freed_memory, memory_for_vectors
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
-from bertology.corpora import Corpus
+from bertology.corpora import Corpus, ShardedSentences
 from bertology.errors import BertologyError, cut_path
 from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Weights
 from bertology.families.rows import records_of
+from bertology.readouts import sum_over
 from bertology.results.cells import Cell, all_finished, file_with
 from bertology.results.predictions import CellFiles, read_predictions
 from bertology.runner._folder import RunFolder, failure_path, write_failure
@@ -77,6 +78,7 @@ class Context:
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
     progress: ProgressFor = lambda _: silent
     all_threads: bool = False  # whether forward passes have the machine to themselves
+    over: Callable[..., tuple[Any, ...]] = sum_over  # as of Resources
     side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
     brief_store: Path | None = None  # the folder of vectors that are deleted as soon as a model's units are done
 
@@ -166,6 +168,7 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
             progress=context.progress(label),
             memory=memory_for_vectors() // context.side_by_side,
             n_threads=n_threads,
+            over=context.over,
         )
         jobs.append(job)
     return replace(jobs[0], reference=jobs[1] if jobs[1:] else None)
@@ -209,7 +212,8 @@ def extract_splits(
     would read all of them twice.
     """
     of, texts = read.texts(pair)
-    get_encoder = cache(lambda: open_encoder(of, read.weights, context.device).fast_twin())
+    packs = not isinstance(of.splits.train, ShardedSentences)
+    get_encoder = cache(lambda: open_encoder(of, read.weights, context.device).fast_twin(packs=packs))
     entries = {}
     for split, (sentences, recipe) in texts.items():
         entry = recipe.find(of.layers) if trusted else None
