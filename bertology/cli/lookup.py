@@ -301,7 +301,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
         ("controls", ", ".join(controls)),
         ("readouts", ", ".join(_readouts(probe))),
         ("paper", probe.reference),
-        ("data", "; ".join(f"{name}: {text}" for name, text in _shortened(known_corpora(task=_stem(probe.task))))),
+        ("data", ", ".join(dict(_shortened(known_corpora(task=_stem(probe.task)))))),
         ("example", f"bertology probe --task {probe.task}{models} --corpus {'PATH' if lack else _CORPUS}"),
     ]
     return [(heading, text) for heading, text in lines if text]
