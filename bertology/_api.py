@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
-from bertology.activations.progress import BarProgress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import (
     Corpus,
     Sentence,
@@ -195,7 +195,7 @@ def neighbours(
     sense: str | None = None,
     language: str | None = None,
     split_at_spaces: bool = False,
-    progress: bool | None = None,
+    progress: bool | Callable[[str], Progress] | None = None,
     **settings: Any,
 ) -> Neighbours:
     """The nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
@@ -220,7 +220,8 @@ def neighbours(
         sense: sense of the word where the text has none, likewise.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
-        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        progress: whether to draw bars, by default in a notebook, and if standard error is a terminal; or a function
+            that gives the progress display of a job from its label.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
             ``trust_remote_code``.
@@ -255,8 +256,9 @@ def neighbours(
     pair = ModelCorpus(request, source, shape, loaded, Splits(), chosen, {weights: model_fingerprint(source)})
     read, shared = {}, {}
     for name, sentences in splits.items():
-        shown = can_show() if progress is None else progress
-        bar = BarProgress(f"{source.title} reads {loaded.name} {name}") if shown else silent
+        shown = can_show() if progress is None else bool(progress)
+        bars = progress if callable(progress) else BarProgress if shown else lambda _: silent
+        bar = bars(f"{source.title} reads {loaded.name} {name}")
         recipe = pair.recipe(weights, sentences)
         entry = extract(lambda: encoder, sentences, recipe=recipe, layers=chosen, progress=bar)
         read[name], shared[name] = partial(LayerVectors.stored, entry, layers=chosen), Alignment.of_entry(entry).shared

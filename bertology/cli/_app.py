@@ -14,7 +14,7 @@ UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 _PANELS = {
     "Ask": ("probe", "compare", "primer", "run"),
     "Look at one text": (
-        *("cloze", "attention", "tree", "patch", "circuit", "attribute", "align", "neighbours", "tokenize"),
+        *("cloze", "attention", "tree", "patch", "circuit", "attribute", "align", "neighbours", "tokenize", "explore"),
     ),
     "Change a model": ("finetune", "compress", "pretrain", "landscape"),
     "Keep": ("plan", "merge", "verify", "rerun", "report", "explain", "cache"),
