@@ -28,7 +28,7 @@ from bertology.cli._options import (
     terminal_width,
 )
 from bertology.encoders.sources import known_models
-from bertology.errors import ClozeError, CorpusError, quoted
+from bertology.errors import BertologyError, ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
     from bertology.cloze.asking import ClozeReading
@@ -682,7 +682,13 @@ def explore(
         port: Port of 127.0.0.1; 0 for a free one.
         open_page: Open it in the browser.
     """
-    from bertology.explore import serve
+    try:
+        from bertology.explore.server import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        remedy = "pip install 'bertology[explore]'"
+        raise BertologyError(f"bertology explore needs starlette and uvicorn: {remedy}") from None
 
     def ready(address: str) -> None:
         typer.echo(f"{address}\nCtrl-C ends it")

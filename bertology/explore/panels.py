@@ -8,6 +8,7 @@ import base64
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -54,18 +55,14 @@ class Loaded:
         self.progress: Callable[[str], Progress] = lambda _: silent
         """Gives the progress display of a job from its label."""
         self._parsers: dict[tuple[str, str], TreeParser] = {}
-        for path in lenses:
-            self._add_lens(path)
-
-    def _add_lens(self, path: Path) -> None:
-        problem = BertologyError("")
-        for name, encoder in self.models.items():
+        for path, (name, encoder) in product(lenses, self.models.items()):
             try:
                 self.lenses[name] = path, encoder.through(load_lens(path, encoder))
-                return
-            except BertologyError as error:
-                problem = error
-        raise problem
+            except BertologyError:
+                if len(self.models) == 1 or not path.is_file():
+                    raise
+        if missing := {*lenses} - {path for path, _ in self.lenses.values()}:
+            raise BertologyError(f"{missing.pop()}: it is a tuned lens of none of {', '.join(models)}")
 
     def parser(self, model: str, corpus: str) -> TreeParser:
         """The parser of a model whose probe is fitted on a corpus, the first time it is asked for."""
@@ -103,6 +100,7 @@ class Setting:
     least: int = 1
     most: int = 0
     hint: str = ""
+    is_needed: bool = False
     is_of_page: bool = False
     """Whether the page takes it, not the function."""
 
@@ -111,10 +109,13 @@ class Setting:
         text = given.strip()
         if self.choices and text and text not in self.choices:
             raise BertologyError(f"{self.label}: {quoted(text)} is none of {', '.join(self.choices)}")
-        if self.default is not None and text:
+        if self.default is not None:
+            text = text or str(self.default)
             if not (text.isascii() and text.isdigit()) or not self.least <= int(text[:9]) <= self.most:
                 raise BertologyError(f"{self.label}: give a number from {self.least} to {self.most:,}")
             return int(text)
+        if self.is_needed and not text:
+            raise BertologyError(f"{self.label}: give {self.hint}")
         return "" if self.choices and text == self.choices[0] else text
 
 
@@ -130,6 +131,8 @@ class Panel:
     """The file that the command writes; empty where it prints a table."""
     function: str = ""
     """``module:name`` of the function whose result has the page."""
+    lines: str = ""
+    """Lines of Python that do the same, a format of the question's fields, where no function has the page."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Arguments of the function that the command gives by itself."""
     second: str = ""
@@ -154,7 +157,7 @@ class Panel:
     def page(self, question: Question, loaded: Loaded) -> str:
         """The view as a page."""
         if self.name in _OWN:
-            return _OWN[self.name][0](question, loaded)
+            return _OWN[self.name](question, loaded)
         named, of_page = self.arguments(question)
         if self.has_corpus:
             named |= {"corpus": loaded.corpora[question.corpus], "progress": loaded.progress}
@@ -164,9 +167,17 @@ class Panel:
 
     def python(self, question: Question) -> str:
         """Lines of Python that give the same."""
-        if self.name in _OWN:
-            return _OWN[self.name][1](question)
-        (module, _, name), (named, of_page) = self.function.partition(":"), self.arguments(question)
+        named, of_page = self.arguments(question)
+        if self.lines:
+            words = _words(question)
+            prompt = _written(question.text, *([words] if words else []))
+            parts = {"prompt": prompt, "top": named.get("top"), "lens": ""}
+            if question.lens is not None:
+                through = f"encoder.through(load_lens({str(question.lens)!r}, encoder))"
+                parts["lens"] = f"from bertology.cloze.lens import load_lens\n\nencoder = {through}\n"
+            given = {"text": question.text, "model": question.model, "corpus": question.corpus}
+            return self.lines.format(**parts, **{name: repr(value) for name, value in given.items()}).rstrip()
+        module, _, name = self.function.partition(":")
         call = f"{name}({_written(question.text, **named)}).save({_written(self.file, **of_page)})"
         return f"from {module} import {name}\n\n{call}"
 
@@ -215,11 +226,6 @@ def _tokenize(question: Question, loaded: Loaded) -> str:
     return tokens_page(question.text, {encoder.source.title: trace_tokens(encoder.tokenizer, question.text)})
 
 
-def _tokenize_lines(question: Question) -> str:
-    lines = "from bertology import load_encoder", "from bertology.encoders.tokenization import trace_tokens", ""
-    return "\n".join([*lines, f"trace_tokens(load_encoder({question.model!r}).tokenizer, {question.text!r})"])
-
-
 def _tree(question: Question, loaded: Loaded) -> str:
     found = loaded.parser(question.model, question.corpus)(sentence_of_text(question.text))
     n_words = len(found.words)
@@ -232,21 +238,14 @@ def _tree(question: Question, loaded: Loaded) -> str:
     return _table_page(question.text, lead, table, picture=to_svg(found))
 
 
-def _tree_lines(question: Question) -> str:
-    lines = "from pathlib import Path", "", "from bertology.corpora import sentence_of_text"
-    lines += "from bertology.parsing import ParseRequest, parse", "from bertology.results.trees import to_svg", ""
-    lines += (f"request = ParseRequest({_written(model=question.model, corpus=question.corpus)})",)
-    lines += (f"reading = parse(sentence_of_text({question.text!r}), request)",)
-    return "\n".join([*lines, 'Path("tree.svg").write_bytes(to_svg(reading))'])
-
-
-def _prompt(question: Question) -> Prompt:
-    words = str(question.settings.get("candidates", "")).split(",")
-    return Prompt(question.text, tuple(word.strip() for word in words if word.strip()))
+def _words(question: Question) -> tuple[str, ...]:
+    """The candidates, which stand between commas."""
+    every = str(question.settings.get("candidates", "")).split(",")
+    return tuple(word.strip() for word in every if word.strip())
 
 
 def _cloze(question: Question, loaded: Loaded) -> str:
-    prompt, encoder = _prompt(question), loaded.models[question.model]
+    prompt, encoder = Prompt(question.text, _words(question)), loaded.models[question.model]
     if not prompt.n_masks:
         raise BertologyError(f"no mask in {quoted(question.text)}: write {{mask}} where a word is left out")
     encoder = loaded.lenses[question.model][1] if question.lens else encoder
@@ -260,22 +259,8 @@ def _cloze(question: Question, loaded: Loaded) -> str:
     return _table_page(found.text, lead, Table.of("Probability by layer", (*found.words, "first"), rows, notes))
 
 
-def _cloze_lines(question: Question) -> str:
-    prompt, top = _prompt(question), {name: question.settings[name] for name in {"top"} & question.settings.keys()}
-    lines = ["from bertology import load_encoder", "from bertology.cloze import Prompt, read_cloze"]
-    lines += ["from bertology.cloze.lens import load_lens"] * (question.lens is not None)
-    lines += ["", f"encoder = load_encoder({question.model!r})"]
-    lines += [f"encoder = encoder.through(load_lens({str(question.lens)!r}, encoder))"] * (question.lens is not None)
-    given = _written(prompt.text, *([prompt.candidates] if prompt.candidates else []))
-    return "\n".join([*lines, f"read_cloze(encoder, Prompt({given}){', ' * bool(top)}{_written(**top)})"])
-
-
-_OWN: Mapping[str, tuple[Callable[[Question, Loaded], str], Callable[[Question], str]]] = {
-    "tokenize": (_tokenize, _tokenize_lines),
-    "tree": (_tree, _tree_lines),
-    "cloze": (_cloze, _cloze_lines),
-}
-"""Views that no function has: what makes the page, and the lines of Python that do the same."""
+_OWN: Mapping[str, Callable[[Question, Loaded], str]] = {"tokenize": _tokenize, "tree": _tree, "cloze": _cloze}
+"""What makes the page of views that no function has."""
 
 
 def _panels() -> Iterator[Panel]:

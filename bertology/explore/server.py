@@ -12,6 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bertology._page import full_page
@@ -55,30 +56,26 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
 
         async def answered(message: Message) -> None:
             if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    sent[name] = value
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refused = self._refusal(headers, scope["path"], scope["method"])
-        app = self._app if refused is None else PlainTextResponse(refused[1], refused[0])
+        refused = self._refusal(Headers(scope=scope), scope["path"], scope["method"])
+        app = self._app if refused is None else PlainTextResponse(*refused)
         await app(scope, receive, answered)
 
-    def _refusal(self, headers: Headers, path: str, method: str) -> tuple[int, str] | None:
+    def _refusal(self, headers: Headers, path: str, method: str) -> tuple[str, int] | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
-            return 403, "wrong host"
-        if not hmac.compare_digest(path.split("/")[1].encode(), self._token):
-            return 404, "not found: open the address that bertology explore printed"
+            return "wrong host", 403
+        token = path.removeprefix("/").partition("/")[0]
+        if not hmac.compare_digest(token.encode(errors="replace"), self._token):
+            return "not found: open the address that bertology explore printed", 404
         if (origin is not None or method != "GET") and origin != f"http://{host}":
-            return 403, "wrong origin"
+            return "wrong origin", 403
         return None
 
 
@@ -104,7 +101,7 @@ def make_app(explorer: Explorer, token: str, port: int) -> ASGIApp:
             asked.append(now)
             stream = _answered(explorer, explorer.question(await _sent(request)))
         except BertologyError as error:
-            return Response(_line(error=" ".join(str(error).split())), 400, media_type="application/x-ndjson")
+            return Response(_line(error=" ".join(str(error).split())), media_type="application/x-ndjson")
         return StreamingResponse(stream, media_type="application/x-ndjson")
 
     async def view(request: Request) -> Response:
@@ -114,16 +111,11 @@ def make_app(explorer: Explorer, token: str, port: int) -> ASGIApp:
         answer, content = kept
         headers = {"content-security-policy": _OF_VIEW}
         if "save" in request.query_params:
-            headers["content-disposition"] = f'attachment; filename="{answer.file}"'
+            headers["content-disposition"] = f'attachment; filename="{answer["file"]}"'
         return HTMLResponse(content, headers=headers)
 
-    base = f"/{token}"
-    routes = [
-        Route(f"{base}/", page),
-        Route(f"{base}/ask", ask, methods=["POST"]),
-        Route(f"{base}/view/{{name}}", view),
-    ]
-    return _Guard(Starlette(routes=routes), token, port)
+    routes = [Route("/", page), Route("/ask", ask, methods=["POST"]), Route("/view/{name}", view)]
+    return _Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)]), token, port)
 
 
 async def _sent(request: Request) -> dict[str, Any]:
@@ -166,11 +158,7 @@ async def _answered(explorer: Explorer, question: Question) -> AsyncIterator[byt
             yield _line(progress=job.status)
     finally:
         job.cancel()
-    if job.answer is None:
-        yield _line(error=job.error)
-    else:
-        made = job.answer
-        yield _line(view=f"view/{made.name}", file=made.file, command=made.command, python=made.python)
+    yield _line(**(job.answer or {"error": job.error}))
 
 
 def _line(**values: str) -> bytes:
@@ -179,19 +167,8 @@ def _line(**values: str) -> bytes:
 
 def _page(explorer: Explorer) -> str:
     """The page around the views."""
-    panels = []
-    for panel in PANELS.values():
-        about = {name: getattr(panel, name) for name in ("name", "title", "about")}
-        settings = [
-            {name: getattr(one, name) for name in ("name", "label", "choices", "default", "least", "most", "hint")}
-            for one in panel.settings
-            if one.name != "lens" or explorer.loaded.lenses
-        ]
-        examples = [dict(one) for one in panel.examples if one.get("model", "") in ("", *explorer.loaded.models)]
-        panels.append(
-            {**about, "second": panel.second, "hasCorpus": panel.has_corpus, "settings": settings, "examples": examples}
-        )
-    data = {"panels": panels, "models": list(explorer.loaded.models), "corpora": list(explorer.loaded.corpora)}
+    panels, loaded = [asdict(panel) for panel in PANELS.values()], explorer.loaded
+    data = {"panels": panels, "models": [*loaded.models], "corpora": [*loaded.corpora], "lenses": [*loaded.lenses]}
     return full_page(
         "explore/assets/explore.html",
         title="bertology explore",
@@ -211,7 +188,10 @@ def serve(
     port: int,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the page until the process is interrupted; see :func:`bertology.explore.serve`."""
+    """Serve the page on this machine alone, until the process is interrupted.
+
+    Arguments and errors are those of :class:`Loaded`; ``port`` is 0 for a free one, ``ready`` takes the address.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -221,7 +201,7 @@ def serve(
         explorer, token = Explorer(Loaded(models, corpora, lenses)), secrets.token_urlsafe(24)
         port = listener.getsockname()[1]
         app = make_app(explorer, token, port)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
         config.timeout_graceful_shutdown = 2
         ready(f"http://{HOST}:{port}/{token}/")
         try:

@@ -1,11 +1,11 @@
 """Models that stay loaded, and one thread that computes what is asked for, one view after the other."""
 
+import contextlib
 import queue
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bertology._files import digest
@@ -21,21 +21,12 @@ _MOST_PAGES, _MOST_KEPT = 64, 64_000_000
 """Pages that are kept for the browser, and the sum of their characters."""
 _MOST_OF_AN_ERROR = 400
 
+_THREAD = threading.local()
+"""``job`` is what the thread computes."""
+
 
 class Stopped(BaseException):
     """Nobody waits for the view any more; no error that a computation could record and go on after."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A view, and how it is had without the page."""
-
-    name: str
-    """Of the page among those that are kept."""
-    file: str
-    """Name of the file that it is saved as."""
-    command: str
-    python: str
 
 
 class Job:
@@ -44,7 +35,8 @@ class Job:
     def __init__(self, question: Question, done: Callable[[], None]) -> None:
         self.question, self._done = question, done
         self.status = "waiting"
-        self.answer: Answer | None = None
+        self.answer: Mapping[str, str] = {}
+        """The address of the view, the file that it is saved as, and ``command`` and ``python`` that give the same."""
         self.error = ""
         self._cancelled = threading.Event()
 
@@ -57,7 +49,7 @@ class Job:
         if self._cancelled.is_set():
             raise Stopped
 
-    def run(self, view: Callable[[Question], Answer]) -> None:
+    def run(self, view: Callable[[Question], Mapping[str, str]]) -> None:
         """Compute the answer."""
         self.status = "computing"
         try:
@@ -112,12 +104,12 @@ class Explorer:
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         loaded.progress = self._progress
-        self._pages: OrderedDict[str, tuple[Answer, str]] = OrderedDict()
+        self._pages: OrderedDict[str, tuple[Mapping[str, str], str]] = OrderedDict()
         self._jobs: queue.Queue[Job | None] = queue.Queue(_MOST_WAITING)
         self._current: Job | None = None
         self._lock = threading.Lock()
         # Each pass through a model is a place where a view can be stopped.
-        self._hooks = [one.model.body.register_forward_pre_hook(self._check) for one in loaded.models.values()]
+        self._hooks = [one.model.body.register_forward_pre_hook(_check) for one in loaded.models.values()]
         self._thread = threading.Thread(target=self._work, name="explore", daemon=True)
         self._thread.start()
 
@@ -148,7 +140,7 @@ class Explorer:
             raise BertologyError(f"the second box is empty: {panel.second[:1].lower()}{panel.second[1:]}")
         model = _one_of("model", given.get("model", ""), self.loaded.models)
         corpus = _one_of("corpus", given.get("corpus", ""), self.loaded.corpora) if panel.has_corpus else ""
-        read = {one.name: one.read(given.get(one.name, str(one.default or ""))) for one in panel.settings}
+        read = {one.name: one.read(given.get(one.name, "")) for one in panel.settings}
         settings = {name: value for name, value in read.items() if value != ""}
         if "lens" in settings and model not in self.loaded.lenses:
             raise BertologyError(f"there is no tuned lens of {model}: start with --lens FILE")
@@ -169,23 +161,29 @@ class Explorer:
             raise BertologyError(f"{_MOST_WAITING} questions are waiting: ask again in a moment") from None
         return job
 
-    def page(self, name: str) -> tuple[Answer, str] | None:
+    def page(self, name: str) -> tuple[Mapping[str, str], str] | None:
         """A page that is kept, with its answer."""
         with self._lock:
             return self._pages.get(name)
 
     def _work(self) -> None:
+        for panel in PANELS.values():  # the first view of each kind imports and prepares what it needs
+            if not panel.has_corpus:
+                with contextlib.suppress(Exception):
+                    first = {"panel": panel.name, "model": next(iter(self.loaded.models)), **panel.examples[0]}
+                    panel.page(self.question(first), self.loaded)
         while (job := self._jobs.get()) is not None:
-            self._current = job
+            self._current = _THREAD.job = job
             job.run(self._view)
-            self._current = None
+            self._current = _THREAD.job = None
 
-    def _view(self, question: Question) -> Answer:
+    def _view(self, question: Question) -> Mapping[str, str]:
         name = digest([repr(question).encode()])
         if (kept := self.page(name)) is None:
             panel = PANELS[question.panel]
             html = panel.page(question, self.loaded)
-            kept = Answer(name, f"{panel.name}.html", panel.command(question), panel.python(question)), html
+            about = {"view": f"view/{name}", "file": f"{panel.name}.html", "command": panel.command(question)}
+            kept = about | {"python": panel.python(question)}, html
         with self._lock:
             self._pages[name] = kept
             self._pages.move_to_end(name)
@@ -200,9 +198,11 @@ class Explorer:
         assert self._current is not None
         return _JobProgress(label, self._current)
 
-    def _check(self, *_: Any) -> None:
-        if (job := self._current) is not None:
-            job.check()
+
+def _check(*_: Any) -> None:
+    """Stop at a pass through a model; a function of no object, since hooks are copied with the models of twins."""
+    if (job := getattr(_THREAD, "job", None)) is not None:
+        job.check()
 
 
 def _one_of(what: str, name: str, known: Mapping[str, object]) -> str:

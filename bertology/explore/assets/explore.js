@@ -2,12 +2,14 @@
 (() => {
   "use strict";
   const WAIT = 450; // ms after the last key
-  const { panels, models, corpora } = JSON.parse(document.getElementById("data").textContent);
+  const { panels, models, corpora, lenses } = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
   const byName = new Map(panels.map((panel) => [panel.name, panel]));
   let running = null;
   let timer = 0;
   let asked = "";
+  let before = null; // the panel that was shown
+  const seconds = new Map(); // what the second box holds, by panel
 
   function make(name, values = {}, ...inside) {
     const made = Object.assign(document.createElement(name), values);
@@ -24,28 +26,31 @@
     const panel = chosen();
     const found = { panel: panel.name, text: at("text").value, model: at("model").value };
     if (panel.second) found.second = at("second").value;
-    if (panel.hasCorpus) found.corpus = at("corpus").value;
+    if (panel.has_corpus) found.corpus = at("corpus").value;
     for (const input of inputs()) found[input.name] = input.value;
     return found;
   }
 
-  function arrange(values = {}) {
+  function arrange(values = null) {
     const panel = chosen();
+    if (before) seconds.set(before, at("second").value);
+    if (before !== panel.name) at("second").value = seconds.get(panel.name) ?? "";
+    before = panel.name;
     at("about").textContent = panel.about;
     at("second-box").hidden = !panel.second;
     at("second-label").textContent = panel.second;
-    at("corpus-field").hidden = !panel.hasCorpus;
-    const before = Object.fromEntries(inputs().map((input) => [input.name, input.value]));
-    at("settings").replaceChildren(...panel.settings.map((one) => {
+    at("corpus-field").hidden = !panel.has_corpus;
+    const typed = Object.fromEntries(inputs().map((input) => [input.name, input.value]));
+    at("settings").replaceChildren(...panel.settings.filter((one) => one.name !== "lens" || lenses.length).map((one) => {
       const is = one.choices.length ? "select" : "input";
       const input = make(is, { name: one.name }, ...options(one.choices));
       if (one.default !== null) Object.assign(input, { type: "number", min: one.least, max: one.most, value: one.default });
       if (is === "input") input.placeholder = one.hint;
-      const value = values[one.name] ?? before[one.name];
-      if (value !== undefined && (!one.choices.length || one.choices.includes(value))) input.value = value;
+      const value = (values ?? typed)[one.name];
+      if (value && (!one.choices.length || one.choices.includes(value))) input.value = value;
       return make("label", { className: "field" }, `${one.label} `, input);
     }));
-    at("examples").replaceChildren(...panel.examples.map((example) => {
+    at("examples").replaceChildren(...panel.examples.filter((one) => !one.model || models.includes(one.model)).map((example) => {
       const text = [example.text, example.second, example.candidates, example.word, example.heads].filter(Boolean).join(" · ");
       const button = make("button", { type: "button", className: "chip" }, text);
       button.addEventListener("click", () => put({ ...example, panel: panel.name }));
@@ -57,11 +62,10 @@
   function put(values) {
     if (byName.has(values.panel)) at(`panel-${values.panel}`).checked = true;
     if (values.text !== undefined) at("text").value = values.text;
-    if (values.second !== undefined) at("second").value = values.second;
     if (models.includes(values.model)) at("model").value = values.model;
     if (corpora.includes(values.corpus)) at("corpus").value = values.corpus;
-    for (const input of inputs()) input.value = input.defaultValue ?? "";
     arrange(values);
+    at("second").value = values.second ?? "";
     ask();
   }
 
@@ -136,9 +140,9 @@
 
   async function copy(text, button) {
     await navigator.clipboard.writeText(text);
-    const before = button.textContent;
+    const label = button.textContent;
     button.textContent = "Copied";
-    setTimeout(() => (button.textContent = before), 1200);
+    setTimeout(() => (button.textContent = label), 1200);
   }
 
   at("panels").append(...panels.map((panel) => {
