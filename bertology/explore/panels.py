@@ -34,15 +34,9 @@ from bertology.results.trees import to_svg
 
 
 class Loaded:
-    """What is loaded when the page is started: all that it offers.
+    """What is loaded when the page is started, all that it offers: models, corpora, and files of tuned lenses.
 
-    Args:
-        models: names, folders or hub ids.
-        corpora: names or paths.
-        lenses: files of tuned lenses.
-
-    Raises:
-        BertologyError: there is no such model, corpus or lens, or a lens is of none of the models.
+    A BertologyError is raised where there is no such model, corpus or lens, or a lens is of none of the models.
     """
 
     def __init__(self, models: Sequence[str], corpora: Sequence[str], lenses: Sequence[Path] = ()) -> None:
@@ -148,7 +142,7 @@ class Panel:
 
     def arguments(self, question: Question) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments of the function after the text, and of its page."""
-        named = {self.second_name: question.second} if question.second else {}
+        named: dict[str, Any] = {self.second_name: question.second} if question.second else {}
         named |= {"model": question.model, **({"corpus": question.corpus} if self.has_corpus else {}), **self.fixed}
         of_page = {one.name for one in self.settings if one.is_of_page} & question.settings.keys()
         named |= {name: value for name, value in question.settings.items() if name not in of_page}
@@ -207,18 +201,9 @@ def _written(*given: object, **named: object) -> str:
 
 def _table_page(title: str, lead: str, table: Table, *, picture: bytes = b"") -> str:
     """The page of what a command prints or draws."""
-    return full_page(
-        "explore/assets/view.html",
-        title=title,
-        styles=["results/report/assets/comparison.css"],
-        scripts=[],
-        data={},
-        lead=lead,
-        heading=title,
-        table=table,
-        picture=base64.b64encode(picture).decode(),
-        chart_of=layer_chart,
-    )
+    style, here, drawn = "results/report/assets/comparison.css", "explore/assets/view.html", base64.b64encode(picture)
+    shown: dict[str, Any] = {"heading": title, "lead": lead, "table": table, "picture": drawn.decode()}
+    return full_page(here, title=title, styles=[style], scripts=[], data={}, chart_of=layer_chart, **shown)
 
 
 def _tokenize(question: Question, loaded: Loaded) -> str:

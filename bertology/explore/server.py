@@ -80,13 +80,7 @@ class _Guard:
 
 
 def make_app(explorer: Explorer, token: str, port: int) -> ASGIApp:
-    """The application for one explorer.
-
-    Args:
-        explorer: computes the views.
-        token: first part of every path.
-        port: at which the browser reaches it.
-    """
+    """The application of one explorer: ``token`` is the first part of every path, ``port`` that of the address."""
     asked: deque[float] = deque(maxlen=_MOST_A_MINUTE)
     html = _page(explorer)
 
@@ -105,8 +99,7 @@ def make_app(explorer: Explorer, token: str, port: int) -> ASGIApp:
         return StreamingResponse(stream, media_type="application/x-ndjson")
 
     async def view(request: Request) -> Response:
-        kept = explorer.page(request.path_params["name"])
-        if kept is None:
+        if (kept := explorer.pages.get(request.path_params["name"])) is None:
             return PlainTextResponse("this view is no longer kept: ask again", 404)
         answer, content = kept
         headers = {"content-security-policy": _OF_VIEW}
@@ -169,24 +162,13 @@ def _page(explorer: Explorer) -> str:
     """The page around the views."""
     panels, loaded = [asdict(panel) for panel in PANELS.values()], explorer.loaded
     data = {"panels": panels, "models": [*loaded.models], "corpora": [*loaded.corpora], "lenses": [*loaded.lenses]}
-    return full_page(
-        "explore/assets/explore.html",
-        title="bertology explore",
-        styles=["explore/assets/explore.css"],
-        scripts=["explore/assets/explore.js"],
-        data=data,
-        policy="connect-src 'self'; frame-src 'self'",
-        most=MOST_CHARACTERS,
-    )
+    here, policy = "explore/assets/explore", "connect-src 'self'; frame-src 'self'"
+    parts: dict[str, Any] = {"styles": [f"{here}.css"], "scripts": [f"{here}.js"], "data": data, "policy": policy}
+    return full_page(f"{here}.html", title="bertology explore", **parts, most=MOST_CHARACTERS)
 
 
 def serve(
-    models: Sequence[str],
-    corpora: Sequence[str],
-    *,
-    lenses: Sequence[Path],
-    port: int,
-    ready: Callable[[str], None],
+    models: Sequence[str], corpora: Sequence[str], *, lenses: Sequence[Path], port: int, ready: Callable[[str], None]
 ) -> None:
     """Serve the page on this machine alone, until the process is interrupted.
 
@@ -200,9 +182,8 @@ def serve(
             raise BertologyError(f"port {port} cannot be used ({error}): choose another with --port") from None
         explorer, token = Explorer(Loaded(models, corpora, lenses)), secrets.token_urlsafe(24)
         port = listener.getsockname()[1]
-        app = make_app(explorer, token, port)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
-        config.timeout_graceful_shutdown = 2
+        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "off", "ws": "none"}
+        config = uvicorn.Config(make_app(explorer, token, port), timeout_graceful_shutdown=2, **quiet)
         ready(f"http://{HOST}:{port}/{token}/")
         try:
             uvicorn.Server(config).run(sockets=[listener])

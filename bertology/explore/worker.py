@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import re
 import sys
 import threading
 from collections import OrderedDict
@@ -20,7 +21,7 @@ _MOST_WAITING = 128
 _MOST_PAGES, _MOST_KEPT = 64, 64_000_000
 """Pages that are kept for the browser, and the sum of their characters."""
 _MOST_OF_AN_ERROR = 400
-
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _THREAD = threading.local()
 """``job`` is what the thread computes."""
 
@@ -93,21 +94,17 @@ class _JobProgress(Progress):
         self._job.check()
         self._job.status = f"{self._label}: {text}"
 
-    def line(self, text: str) -> None:
-        """Show a line as the status."""
-        self._job.status = text
-
 
 class Explorer:
     """The thread that computes views, one after the other, and the pages that are kept for the browser."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        loaded.progress = self._progress
-        self._pages: OrderedDict[str, tuple[Mapping[str, str], str]] = OrderedDict()
+        loaded.progress = lambda label: _JobProgress(label, self._current)
+        self.pages: OrderedDict[str, tuple[Mapping[str, str], str]] = OrderedDict()
+        """Pages by name with their answers, the last ones that were asked for."""
         self._jobs: queue.Queue[Job | None] = queue.Queue(_MOST_WAITING)
-        self._current: Job | None = None
-        self._lock = threading.Lock()
+        self._current = Job(Question("", "", ""), lambda: None)  # which none has asked for
         # Each pass through a model is a place where a view can be stopped.
         self._hooks = [one.model.body.register_forward_pre_hook(_check) for one in loaded.models.values()]
         self._thread = threading.Thread(target=self._work, name="explore", daemon=True)
@@ -115,24 +112,18 @@ class Explorer:
 
     def close(self) -> None:
         """End the thread after the view that is being computed, which is stopped."""
+        self._current.cancel()
         self._jobs.put(None)
-        if (job := self._current) is not None:
-            job.cancel()
         self._thread.join(timeout=10)
         for hook in self._hooks:
             hook.remove()
 
     def question(self, given: Mapping[str, Any]) -> Question:
-        """What the browser sends, checked.
-
-        Raises:
-            BertologyError: it is nothing that a panel asks for, or too long.
-        """
+        """What the browser sends; a BertologyError where it is nothing that a panel asks for, or too long."""
         for name, value in given.items():
             _check_text(str(name)[:20], value)
-        panel = PANELS.get(given.get("panel", ""))
-        if panel is None:
-            raise BertologyError(f"there is no panel {quoted(str(given.get('panel', '')))}: {', '.join(PANELS)}")
+        if (panel := PANELS.get(name := given.get("panel", ""))) is None:
+            raise BertologyError(f"there is no panel {quoted(name)}: {', '.join(PANELS)}")
         texts = {name: " ".join(given.get(name, "").split()) for name in ("text", "second")}
         if not texts["text"]:
             raise BertologyError("type a sentence")
@@ -149,22 +140,13 @@ class Explorer:
         return Question(panel.name, texts["text"], model, second, corpus, settings, lens)
 
     def ask(self, question: Question, done: Callable[[], None]) -> Job:
-        """Put a question to the thread; ``done`` is called by it at the end.
-
-        Raises:
-            BertologyError: too many are waiting.
-        """
+        """Put a question to the thread, which calls ``done``; a BertologyError where too many are waiting."""
         job = Job(question, done)
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
             raise BertologyError(f"{_MOST_WAITING} questions are waiting: ask again in a moment") from None
         return job
-
-    def page(self, name: str) -> tuple[Mapping[str, str], str] | None:
-        """A page that is kept, with its answer."""
-        with self._lock:
-            return self._pages.get(name)
 
     def _work(self) -> None:
         for panel in PANELS.values():  # the first view of each kind imports and prepares what it needs
@@ -175,28 +157,20 @@ class Explorer:
         while (job := self._jobs.get()) is not None:
             self._current = _THREAD.job = job
             job.run(self._view)
-            self._current = _THREAD.job = None
+            _THREAD.job = None
 
     def _view(self, question: Question) -> Mapping[str, str]:
         name = digest([repr(question).encode()])
-        if (kept := self.page(name)) is None:
+        if (kept := self.pages.get(name)) is None:
             panel = PANELS[question.panel]
             html = panel.page(question, self.loaded)
             about = {"view": f"view/{name}", "file": f"{panel.name}.html", "command": panel.command(question)}
             kept = about | {"python": panel.python(question)}, html
-        with self._lock:
-            self._pages[name] = kept
-            self._pages.move_to_end(name)
-            while len(self._pages) > _MOST_PAGES or sum(len(html) for _, html in self._pages.values()) > _MOST_KEPT:
-                if len(self._pages) == 1:
-                    break
-                self._pages.popitem(last=False)
+        self.pages[name] = kept
+        self.pages.move_to_end(name)
+        while len(self.pages) > _MOST_PAGES or sum(len(html) for _, html in self.pages.values()) > _MOST_KEPT:
+            self.pages.popitem(last=False)
         return kept[0]
-
-    def _progress(self, label: str) -> Progress:
-        """A progress display that is the status of the view that is being computed."""
-        assert self._current is not None
-        return _JobProgress(label, self._current)
 
 
 def _check(*_: Any) -> None:
@@ -217,6 +191,5 @@ def _check_text(name: str, value: object) -> None:
         raise BertologyError(f"{quoted(name)}: give a text")
     if len(value) > MOST_CHARACTERS:
         raise BertologyError(f"{name}: {len(value):,} characters; give at most {MOST_CHARACTERS:,}")
-    for character in value:
-        if "\ud800" <= character <= "\udfff" or (character < " " and character not in "\t\n\r") or character == "\x7f":
-            raise BertologyError(f"{name}: it holds the character U+{ord(character):04X}, which no text has")
+    if found := _NO_TEXT.search(value):
+        raise BertologyError(f"{name}: it holds the character U+{ord(found[0]):04X}, which no text has")
