@@ -119,7 +119,7 @@ _SMALLER = "compute in bfloat16 (--dtype), run fewer processes (--jobs), or take
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-_KEPT: dict[tuple[sources.ModelSource, torch.device], Encoder] = {}
+STAY_LOADED: dict[tuple[sources.ModelSource, torch.device], Encoder] = {}
 """Encoders that stay loaded, by their source and place."""
 
 
@@ -129,7 +129,7 @@ def keep_loaded(name: str) -> Encoder:
     For a process that puts many questions to the same models, one after the other.
     """
     encoder = load_encoder(name)
-    return _KEPT.setdefault((encoder.source, choose_device("auto")), encoder)
+    return STAY_LOADED.setdefault((encoder.source, choose_device("auto")), encoder)
 
 
 def load_encoder(
@@ -175,7 +175,7 @@ def load_encoder(
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
     place, shape = choose_device(device), sources.model_shape(source)
     is_plain = (init, attention, max_pieces) == ("pretrained", "fast", None) and dtype in (None, "float32")
-    if is_plain and (kept := _KEPT.get((source, place))) is not None:
+    if is_plain and (kept := STAY_LOADED.get((source, place))) is not None:
         return kept
     eager = attention == "eager" and not isinstance(source, sources.MemorySource)
     if isinstance(source, sources.MemorySource):

@@ -12,6 +12,7 @@ from typing import Any
 from bertology._files import digest
 from bertology._machine import explained_shortage
 from bertology.activations.progress import Progress
+from bertology.encoders.loading import STAY_LOADED
 from bertology.errors import BertologyError, cut, quoted
 from bertology.explore.panels import PANELS, Loaded, Question
 
@@ -117,6 +118,7 @@ class Explorer:
         self._thread.join(timeout=10)
         for hook in self._hooks:
             hook.remove()
+        STAY_LOADED.clear()
 
     def question(self, given: Mapping[str, Any]) -> Question:
         """What the browser sends; a BertologyError where it is nothing that a panel asks for, or too long."""

@@ -16,7 +16,7 @@ TOKEN, PORT = "a-token", 8765
 HOST = f"http://127.0.0.1:{PORT}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def explorer() -> Iterator[Explorer]:
     explorer = Explorer(Loaded(["pocket", "bilingual"], ["pocket"]))
     yield explorer
