@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
-from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.corpora import Corpus, Sentence, Text, as_sentence, kept_name, kept_table, list_column, load_corpus
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
+from bertology.corpora import (
+    Corpus,
+    Sentence,
+    Text,
+    as_sentence,
+    kept_name,
+    kept_table,
+    list_column,
+    load_corpus,
+)
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
 from bertology.families.models import compare_models
@@ -185,7 +194,7 @@ def neighbours(
     sense: str | None = None,
     language: str | None = None,
     split_at_spaces: bool = False,
-    progress: bool | None = None,
+    progress: bool | Callable[[str], Progress] | None = None,
     **settings: Any,
 ) -> Neighbours:
     """The nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
@@ -210,7 +219,8 @@ def neighbours(
         sense: sense of the word where the text has none, likewise.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
-        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        progress: whether to draw bars, by default in a notebook, and if standard error is a terminal; or a function
+            that gives the progress display of a job from its label.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
             ``trust_remote_code``.
@@ -245,8 +255,9 @@ def neighbours(
     pair = ModelCorpus(request, source, shape, loaded, Splits(), chosen, {weights: model_fingerprint(source)})
     read, shared = {}, {}
     for name, sentences in splits.items():
-        shown = can_show() if progress is None else progress
-        bar = BarProgress(f"{source.title} reads {loaded.name} {name}") if shown else silent
+        shown = can_show() if progress is None else bool(progress)
+        bars = progress if callable(progress) else BarProgress if shown else lambda _: silent
+        bar = bars(f"{source.title} reads {loaded.name} {name}")
         recipe = pair.recipe(weights, sentences)
         entry = extract(lambda: encoder, sentences, recipe=recipe, layers=chosen, progress=bar)
         read[name], shared[name] = partial(LayerVectors.stored, entry, layers=chosen), Alignment.of_entry(entry).shared

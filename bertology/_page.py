@@ -82,9 +82,10 @@ def full_page(
     scripts: Sequence[str],
     data: Any,
     values: Mapping[str, str] | None = None,
+    policy: str = "",
     **context: Any,
 ) -> str:
-    """A whole page, in the style of all pages; it makes no request.
+    """A whole page, in the style of all pages; it makes no request, unless its ``policy`` allows one.
 
     Its content security policy allows its own style and scripts, by the hash of each, and images inside the page.
 
@@ -97,6 +98,7 @@ def full_page(
         scripts: paths of scripts, each before those that use it.
         data: what the script reads, as JSON.
         values: HTML by the name of its place in ``body``.
+        policy: further directives of the content security policy, of a page that a server answers.
         context: what else the template uses; text in it is escaped.
     """
     from markupsafe import Markup
@@ -110,7 +112,7 @@ def full_page(
     embedded = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
     everywhere = {
         "policy": f"default-src 'none'; style-src {of_style}; script-src {of_theme} {of_script}; base-uri 'none'; "
-        "img-src data:",
+        f"img-src data:{policy and '; '}{policy}",
         "title": escape(title),
         "version": escape(__version__),
         "style": style,

@@ -31,6 +31,8 @@ from bertology.runner.plan import make_plan
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bertology.encoders import Encoder
+
 _POCKET, _TASK, _RELATION = "pocket", "structural_parse", "deprel"
 Setting = TypeVar("Setting", ModelSettings, CorpusSettings)
 
@@ -100,22 +102,47 @@ def sentence_by_id(name: str, corpus: Corpus, splits: Sequence[str]) -> Sentence
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class TreeParser:
+    """A structural probe with the encoder whose vectors it was fitted to: gives the tree of each sentence."""
+
+    probe: TreeProbe
+    encoder: "Encoder"
+    pooling: str
+
+    def __call__(self, sentence: Sentence) -> TreeReading:
+        """The tree that the probe predicts for a sentence of any text; where it has heads they are gold."""
+        from bertology.activations import read_words
+
+        vectors = read_words(self.encoder, Sentences([sentence]), layers=(self.probe.layer,), pooling=self.pooling)
+        return read_tree(sentence, self.probe, vectors[0])
+
+
 def parse(
     sentence: Sentence, request: ParseRequest, *, progress: Callable[[str], Progress] = lambda _: silent
 ) -> TreeReading:
-    """The tree that a structural probe predicts for a sentence (Hewitt & Manning 2019).
+    """The tree that a structural probe predicts for a sentence (Hewitt & Manning 2019); see :func:`tree_parser`."""
+    return tree_parser(request, progress=progress)(sentence)
+
+
+def tree_parser(
+    request: ParseRequest,
+    *,
+    encoder: "Encoder | None" = None,
+    progress: Callable[[str], Progress] = lambda _: silent,
+) -> TreeParser:
+    """A parser of sentences by a structural probe.
 
     The probe is fitted on the corpus if it was not before, by the task ``structural_parse``, and kept.
 
     Args:
-        sentence: of any text; where it has heads they are gold.
         request: by which probe.
+        encoder: the model of the request where it is loaded already.
         progress: gives the progress display of a job from its label.
 
     Raises:
         BertologyError: there is no such model, corpus, layer or probe, or the probe is another model's or layer's.
     """
-    from bertology.activations import read_words
     from bertology.encoders import load_encoder
 
     # The model that is named, also as a run calls it; of a kept probe that of its run.
@@ -149,9 +176,9 @@ def parse(
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=pooling)
-    encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=request.trust_remote_code)
-    vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)
-    return read_tree(sentence, probe, vectors[0])
+    if encoder is None:
+        encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=request.trust_remote_code)
+    return TreeParser(probe, encoder, pooling)
 
 
 def read_tree(sentence: Sentence, probe: TreeProbe, vectors: "Tensor") -> TreeReading:

@@ -41,6 +41,7 @@ ORDER = (
     "comparison",
     "runner",
     "primer",
+    "explore",
     "cli",
 )
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""

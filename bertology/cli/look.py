@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -15,10 +16,10 @@ from bertology import encoders
 from bertology._files import read_text, write_derived
 from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
-from bertology._page import full_page, is_page, write_page
+from bertology._page import is_page, write_page
 from bertology.cli._options import Format, bars, command, print_found, save_found, shows_progress, terminal_width
 from bertology.encoders.sources import KNOWN_MODELS
-from bertology.errors import ClozeError, CorpusError, quoted
+from bertology.errors import BertologyError, ClozeError, CorpusError, quoted
 
 if TYPE_CHECKING:
     from bertology.cloze.asking import ClozeReading
@@ -604,7 +605,7 @@ def tokenize(
         out: Write the steps to this HTML page as well.
     """
     from bertology.encoders.loading import load_reader
-    from bertology.encoders.tokenization import morph_scores, read_morphs, trace_tokens
+    from bertology.encoders.tokenization import morph_scores, read_morphs, tokens_page, trace_tokens
     from bertology.results.table import Table, TableView
 
     if text is None and not corpus and morphs is None:
@@ -618,9 +619,7 @@ def tokenize(
         for name, trace in traces.items():
             typer.echo(_steps(name, trace))
         if out is not None:
-            styles, template = ["cli/assets/tokenize.css"], "cli/assets/tokenize.html"
-            page = full_page(template, title=text, styles=styles, scripts=[], data=None, text=text, traces=traces)
-            write_page(out, page)
+            write_page(out, tokens_page(text, traces))
     parts = [part for name in corpus or () for part in _parts(bertology.load_corpus(name, **settings), split)]
     for place, (name, sentences) in enumerate(parts):
         table = _tokenizer_scores(f"{name} {split}", sentences, readers, reference=parts[0] if place else None)
@@ -630,6 +629,49 @@ def tokenize(
         scores = [morph_scores(reader, words)._asdict() for reader in readers.values()]
         rows = {name.replace("_", " "): [_measure_cell(of[name]) for of in scores] for name in scores[0]}
         typer.echo(TableView((Table.of("Boundaries of morphs", readers, rows, (), corner="measure"),)).to_text())
+
+
+@command(
+    "how-to/explore",
+    "bertology explore --open",
+    "bertology explore --model pocket,bert-base-cased --corpus pocket",
+)
+def explore(
+    *,
+    model: str = "pocket,bilingual",
+    corpus: str = "pocket",
+    lens: list[Path] | None = None,
+    port: int = 8765,
+    open_page: bool = False,
+) -> None:
+    """Serve a page on this machine on which a sentence is looked at from all sides, by the commands of this panel.
+
+    It shows for each view the command and the lines of Python that give the same. Only this machine can open it, by the
+    address that is printed. Ctrl-C ends it.
+
+    Args:
+        model: Models that can be chosen there, with commas: pocket, folders, hub ids.
+        corpus: Corpora that can be chosen there, with commas.
+        lens: Tuned lens of one of the models, a .safetensors file; may be repeated.
+        port: Port of 127.0.0.1; 0 for a free one.
+        open_page: Open it in the browser.
+    """
+    try:
+        from bertology.explore.server import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        remedy = "pip install 'bertology[explore]'"
+        raise BertologyError(f"bertology explore needs starlette and uvicorn: {remedy}") from None
+
+    def ready(address: str) -> None:
+        typer.echo(f"{address}\nCtrl-C ends it")
+        sys.stdout.flush()
+        if open_page:
+            typer.launch(address)
+
+    models, corpora = ([part.strip() for part in names.split(",") if part.strip()] for names in (model, corpus))
+    serve(models, corpora, lenses=lens or (), port=port, ready=ready)
 
 
 def _steps(name: str, trace: TokenTrace) -> str:

@@ -43,6 +43,7 @@ _CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarr
 _OPTIONAL = {
     "h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')",
     "distributed": "runs experiments on a cluster (pip install 'bertology[distributed]')",
+    "starlette": "serves bertology explore, with uvicorn (pip install 'bertology[explore]')",
     "peft": "fine-tunes adapters (pip install 'bertology[peft]')",
     "dask-jobqueue": "submits Slurm jobs for it (pip install 'bertology[distributed]')",
 }

@@ -118,6 +118,19 @@ _SMALLER = "compute in bfloat16 (--dtype), run fewer processes (--jobs), or take
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+STAY_LOADED: dict[tuple[sources.ModelSource, torch.device], Encoder] = {}
+"""Encoders that stay loaded, by their source and place."""
+
+
+def keep_loaded(name: str) -> Encoder:
+    """Load an encoder that :func:`load_encoder` returns from now on where it is asked for in float32, without options.
+
+    For a process that puts many questions to the same models, one after the other.
+    """
+    encoder = load_encoder(name)
+    return STAY_LOADED.setdefault((encoder.source, choose_device("auto")), encoder)
+
+
 def load_encoder(
     name_or_source: str | Path | sources.ModelSource,
     *,
@@ -160,6 +173,9 @@ def load_encoder(
         if value not in known:
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
     place, shape = choose_device(device), sources.model_shape(source)
+    is_plain = (init, attention, max_pieces) == ("pretrained", "fast", None) and dtype in (None, "float32")
+    if is_plain and (kept := STAY_LOADED.get((source, place))) is not None:
+        return kept
     eager = attention == "eager" and not isinstance(source, sources.MemorySource)
     if isinstance(source, sources.MemorySource):
         if dtype not in (None, source.dtype):

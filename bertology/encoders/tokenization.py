@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import read_text
+from bertology._page import full_page
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment import Ids, Integers, PieceReader, numbers_in
 from bertology.errors import CorpusError, ModelError, quoted
@@ -222,6 +223,14 @@ class TokenTrace(NamedTuple):
     def pieces(self) -> tuple[str, ...]:
         """The pieces of the text, without special tokens."""
         return tuple(itertools.chain.from_iterable(word.pieces for word in self.words))
+
+
+def tokens_page(text: str, traces: Mapping[str, TokenTrace]) -> str:
+    """A page with the steps of one tokenizer or several, by name; it makes no request."""
+    here = "encoders/assets/tokenize"
+    return full_page(
+        f"{here}.html", title=text, styles=[f"{here}.css"], scripts=[], data=None, text=text, traces=traces
+    )
 
 
 def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
