@@ -9,6 +9,8 @@ from bertology.corpora._corpus import TEXTS as TEXTS
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._data import RELEASE as RELEASE
 from bertology.corpora._data import data_read as data_read
+from bertology.corpora._data import data_sets as data_sets
+from bertology.corpora._data import treebanks as treebanks
 from bertology.corpora._languages import Links as Links
 from bertology.corpora._languages import ParallelText as ParallelText
 from bertology.corpora._languages import multilingual_corpus as multilingual_corpus

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from bertology._files import write_derived
 from bertology._page import asset
-from bertology.corpora._data import data_sets, treebanks
+from bertology.corpora import data_sets, treebanks
 from bertology.families.request import Experiment
 from bertology.probing import get_probe
 from bertology.readouts import readout_kind, registered_readouts

@@ -196,7 +196,7 @@ def test_corpora_of_a_language_and_of_a_task(bertology: Command) -> None:
     outcome = bertology("--offline", "probe", "--task", "pos", "--corpus", "ud:fr_gsd")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "ud:fr_gsd: README.md is not in the cache, and this is offline" in outcome.err
-    assert "data      wnut17: " in bertology("tasks", "ner").out
+    assert "data      wnut17, uner:en_ewt" in bertology("tasks", "ner").out
 
 
 def test_doctor_says_what_works(bertology: Command, own_cache: Path) -> None:
