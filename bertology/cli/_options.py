@@ -44,6 +44,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {"flags": f"--{name}"} for name in ("surprisal", "models")},
     "file": {"help": "Experiment, such as experiments/quickstart.yaml."},
     "format": {"flags": "--format -f", "help": "What to print."},
+    "generate": {"min": 1, "max": 512},
     "jobs": {"flags": "--jobs -j", "min": 1, "help": "Number of processes. Default: all processors."},
     "memory": {
         **{"metavar": "SIZE", "callback": _with_memory},

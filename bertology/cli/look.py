@@ -13,7 +13,7 @@ import typer
 
 import bertology
 from bertology import encoders
-from bertology._files import read_text, write_derived
+from bertology._files import exists, read_text, write_derived
 from bertology._lazy import pd
 from bertology._names import aligned, folder_name, layer_label
 from bertology._page import is_page, write_page
@@ -35,6 +35,8 @@ _MOST_NAMED = 10
 """Candidates left out that are named."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _EFFECTS = ["layer", "place", "effect", "base_score", "source_score", "measure"]
+_MOST_LEARNT = 12
+"""Pieces of a step that a line names."""
 _BETWEEN = " ||| "
 
 
@@ -52,12 +54,14 @@ def cloze(
     candidates: str | None = None,
     form: str = "one_piece",
     surprisal: bool = False,
+    generate: int | None = None,
+    order: Literal["certain", "left"] = "certain",
     lens: Path | None = None,
     lens_corpus: str = "pocket",
     format: Format = "table",
     **settings: Any,
 ) -> None:
-    """Show what an encoder predicts at a mask, and from which layer on; or how surprising each word is.
+    """Show what an encoder predicts at a mask, and from which layer on; how surprising words are; or what it writes.
 
     Every layer is read by the model's own masked-LM head (the logit lens), or through translators fitted to text (the
     tuned lens); the last one is the model's answer.
@@ -68,6 +72,8 @@ def cloze(
         candidates: Words to show instead of the most probable ones, with commas: capital,city.
         form: Candidates are scored as one_piece, or of any length as original or within_word_l2r.
         surprisal: Show the surprisal of each word in bits: left to right for GPT-2, else masked one by one.
+        generate: Write so many subwords, at the mask or the end, by filling masks one after the other.
+        order: Of --generate: certain fills the mask first whose best subword is most probable; left goes along.
         lens: Read layers through the tuned lens of this .safetensors file; fitted and written if missing.
         lens_corpus: Corpus whose train split a missing lens is fitted to.
     """
@@ -77,8 +83,13 @@ def cloze(
     from bertology.families.request import parse_layers
 
     model, layers, *of_text = (settings.pop(name) for name in ("model", "layers", "language", "split_at_spaces"))
+    is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
+    if generate is not None:
+        if not is_plain or surprisal or any(of_text):
+            raise ClozeError("--generate writes text: leave candidates, form, layers, lens, surprisal and language out")
+        _print_written(bertology.load_encoder(model, **settings), text, generate, order, format)
+        return
     if surprisal:
-        is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
         if not is_plain or Prompt(text).n_masks:
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
@@ -144,6 +155,20 @@ def _cloze_frame(reading: ClozeReading) -> pd.DataFrame:
     frame = pd.DataFrame({"log_prob": reading.log_probs.ravel().round(6), "rank": ranks}, index=by_layer)
     first = pd.DataFrame({"first": reading.first, "first_log_prob": reading.first_log_probs}, index=reading.layers)
     return frame.assign(form=reading.form).join(first.rename_axis("layer")).reset_index()
+
+
+def _print_written(encoder: Encoder, text: str, n: int, order: Literal["certain", "left"], format: Format) -> None:
+    """Print a line for each mask that is filled."""
+    from bertology.cloze.writing import write_text
+
+    steps = list(write_text(encoder, text, n=n, order=order))
+    rows = [
+        ("mask", "subword", "%", "text"),
+        *((str(one.place), one.piece, f"{100 * one.probability:.1f}", one.text) for one in steps),
+    ]
+    about = {"text": text, "model": encoder.name, "order": order}
+    lines = [*aligned(rows), "", f"model: {folder_name(encoder.name)}"]
+    print_found(format, lines, lambda: pd.DataFrame(steps), about, notes=_about_model(encoder.name))
 
 
 def _print_surprisal(encoder: Encoder, text: str, of_text: Sequence[Any], format: str) -> None:
@@ -579,7 +604,7 @@ def _pairs(file: Path) -> list[tuple[str, str]]:
 @command(
     "how-to/tokenizers",
     'bertology tokenize "unbelievably" --model pocket',
-    "bertology tokenize --corpus pocket --model pocket --model bilingual",
+    "bertology tokenize aaabdaaabac --learn bpe",
     settings="columns",
 )
 def tokenize(
@@ -590,10 +615,12 @@ def tokenize(
     split: str = "test",
     morphs: Path | None = None,
     n_best: int = 3,
+    learn: Literal["bpe", "wordpiece", "unigram"] | None = None,
+    size: int | None = None,
     out: Path | None = None,
     **settings: Any,
 ) -> None:
-    """Show how a tokenizer arrives at its subwords, step by step; or measure how it cuts a corpus.
+    """Show how a tokenizer arrives at its subwords, step by step; how one learns them; or how it cuts a corpus.
 
     Args:
         text: A text to tokenize; omit it with --corpus or --morphs.
@@ -602,12 +629,19 @@ def tokenize(
         split: The split of the corpus.
         morphs: Compare with the morphs in this CSV: pt1 and rest, or word, then morphs.
         n_best: Number of segmentations shown for Unigram tokenizers.
+        learn: Learn pieces from the text, or from the lines of a file, by this method, and show the steps.
+        size: Pieces of the largest vocabulary that is learnt; as many as there are when left out.
         out: Write the steps to this HTML page as well.
     """
     from bertology.encoders.loading import load_reader
     from bertology.encoders.tokenization import morph_scores, read_morphs, tokens_page, trace_tokens
     from bertology.results.table import Table, TableView
 
+    if learn is not None or size is not None:
+        if learn is None or text is None:
+            raise CorpusError("--learn bpe, wordpiece or unigram learns from a text or a file: give both")
+        _print_learnt(text, learn, size)
+        return
     if text is None and not corpus and morphs is None:
         raise CorpusError("nothing to cut: give a text, --corpus or --morphs")
     if out is not None and not text:
@@ -672,6 +706,21 @@ def explore(
 
     models, corpora = ([part.strip() for part in names.split(",") if part.strip()] for names in (model, corpus))
     serve(models, corpora, lenses=lens or (), port=port, ready=ready)
+
+
+def _print_learnt(text: str, kind: Literal["bpe", "wordpiece", "unigram"], size: int | None) -> None:
+    """Print how pieces are learnt from a text or the lines of a file, and how its first line is cut on the way."""
+    from bertology.encoders.learning import learn_pieces
+
+    lines = read_text(Path(text)).splitlines() if text.strip() and exists(text) else [text]
+    steps = learn_pieces([line for line in lines if line.strip()], kind, size=size)
+    shown = [[str(step.size), " ".join(step.learnt[-_MOST_LEARNT:]), " ".join(step.pieces)] for step in steps]
+    for step, columns in zip(steps, shown, strict=True):
+        columns[1] = f"… {columns[1]}" if len(step.learnt) > _MOST_LEARNT else columns[1]
+        columns[1] += f" (without {' '.join(step.lost[:_MOST_LEARNT])})" if step.lost else ""
+    rows = [["pieces", "learnt", "the text" if len(lines) == 1 else "the first line"], *shown]
+    first, second = (max(len(row[place]) for row in rows) for place in (0, 1))
+    typer.echo("\n".join(f"{size:>{first}}  {learnt:<{second}}  {cut}".rstrip() for size, learnt, cut in rows))
 
 
 def _steps(name: str, trace: TokenTrace) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertology.cloze.asking import ask, read_cloze
     from bertology.cloze.lens import fit_lens
     from bertology.cloze.probes import ClozeItems, ClozeProbe
+    from bertology.cloze.writing import write_text
     from bertology.corpora.prompts import ClozeItem
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -31,4 +32,5 @@ __all__ = [
     "pseudo_log_likelihood",
     "read_cloze",
     "surprisal",
+    "write_text",
 ]
