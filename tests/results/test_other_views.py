@@ -74,7 +74,7 @@ def test_layers_by_seeds(two_tasks):
     assert {line["in_best_set"] for line in numbers} == {"False"}
 
 
-def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
+def test_heatmap_writes_values_and_shades_alike_in_all_tasks(two_tasks):
     view = two_tasks.view()
     figure = view.heatmap()
     FigureCanvasAgg(figure).draw()
@@ -83,9 +83,10 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
     shades = np.asarray(mesh.get_array()).reshape(6, 2)
     written = {tuple(np.floor(text.get_position()).astype(int)): text.get_text() for text in ax.texts}
     framed = {tuple(np.floor(p.get_xy()).astype(int)) for p in ax.patches if isinstance(p, Rectangle)}
-    for column, table in enumerate(view.tables):
-        values = np.array([line.main.value for line in table.lines])
-        np.testing.assert_allclose(shades[:, column], (values - values.min()) / np.ptp(values))
+    scores = np.array([[line.main.value for line in table.lines] for table in view.tables])
+    widest = np.ptp(scores, axis=1).max()
+    for column, (table, values) in enumerate(zip(view.tables, scores, strict=True)):
+        np.testing.assert_allclose(shades[:, column], 1 - (values.max() - values) / widest)
         for row, line in enumerate(table.lines):
             assert written[column, row] == f"{100 * line.main.value:.1f}"
             assert ((column, row) in framed) == line.in_best_set

@@ -110,25 +110,36 @@ report.heatmaps = (() => {
     return (value) => (range ? (value - least) / range : 0.5);
   };
 
-  /** Layers by tasks, of each task the models next to each other; shades run over all that is shown of a task. */
+  const spanOf = (values) => {
+    const known = values.filter((value) => value !== null && value !== undefined);
+    return known.length ? Math.max(...known) - Math.min(...known) : 0;
+  };
+
+  /**
+   * Layers by tasks, of each task the models next to each other. The best score of a task has the deepest shade; how much
+   * paler others are is measured alike in all tasks of percentages, so that scores that hardly differ look so.
+   */
   function drawLayers() {
     const figure = document.getElementById("heatmap");
     const columns = report.columns().filter(({ entry }) => entry.lines.some(report.scoreOf)).map(({ question, entry, q, e }) => ({ question, entry, q, e, group: question.label, label: entry.label }));
     const several = new Set(columns.map(({ entry }) => entry.label)).size > 1;
     const layers = [...new Set(columns.flatMap(({ entry }) => entry.lines.map(({ layer }) => layer)))].sort((a, b) => b - a);
     const cells = layers.map(() => []);
+    const scoresOf = ({ q: asked }) => columns.filter(({ q }) => q === asked).flatMap(({ entry }) => entry.lines.map((line) => report.scoreOf(line)?.[0]));
+    const common = Math.max(0, ...columns.filter(({ question, entry }) => report.metricOf(question, entry).percent).map((column) => spanOf(scoresOf(column))));
     columns.forEach((column) => {
-      const of = columns.filter(({ q }) => q === column.q).flatMap(({ entry }) => entry.lines.map((line) => report.scoreOf(line)?.[0]));
-      const share = shareOf(of);
+      const of = scoresOf(column).filter((value) => value !== null && value !== undefined);
+      const best = column.question.higherIsBetter ? Math.max(...of) : Math.min(...of);
+      const span = report.metricOf(column.question, column.entry).percent ? common : spanOf(of);
       const { title, percent, decimals } = report.metricOf(column.question, column.entry);
       layers.forEach((layer, r) => {
         const line = column.entry.lines.find((one) => one.layer === layer);
         const score = line && report.scoreOf(line);
         if (!score) { cells[r].push(null); return; }
-        const best = view.score === "main" && line.best;
+        const isBest = view.score === "main" && line.best;
         const words = `${column.group} · ${column.label}, layer ${report.layerName(layer)}: ${title} ${number(score[0], percent, decimals)}${percent ? " %" : ""} ${interval(score, percent, decimals)}`;
-        const depth = share(score[0]);
-        cells[r].push({ share: column.question.higherIsBetter ? depth : 1 - depth, text: number(score[0], percent, decimals), best, framed: best, says: `${words.trimEnd()}${best ? " ★ statistically tied for best layer" : ""}` });
+        const share = span ? 1 - Math.abs(best - score[0]) / span : 1;
+        cells[r].push({ share, text: number(score[0], percent, decimals), best: isBest, framed: isBest, says: `${words.trimEnd()}${isBest ? " ★ statistically tied for best layer" : ""}` });
       });
     });
     const shown = several ? columns : columns.map((column) => ({ ...column, group: "", label: column.group }));
