@@ -158,7 +158,10 @@ def _no_column(column: str, what: str, known: Iterable[str], *, others: Collecti
     """The error for a column that no word, sentence or pair has a label in, with the nearest ones there are."""
     names = sorted(known)
     near = get_close_matches(column, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns of labels of that kind are {listed(names)}"
+    there = f"the columns of labels of that kind are {listed(names)}"
+    if not names and column not in others:
+        there = f"there are none; of a table, name it by --columns text=COLUMN,label={column}"
+    hint = f"did you mean {' or '.join(near)}?" if near else there
     if column in others:
         hint = f"it labels {'sentences or spans' if what == 'word' else 'words'}; {hint}"
     return CorpusError(f"no {what} has a label in column {quoted(column)}: {hint}")
