@@ -551,7 +551,11 @@ class Results(Tables):
         views.refuse_mixtures(rows)
         kept = ChainMap(*(cast(Any, part) for one in (self, other) for part in parts_of(one.kept)))
         comparisons = tuple(dict.fromkeys((*self.comparisons, *other.comparisons)))
-        return Results(rows, comparisons, kept, {**self.corpora, **other.corpora})
+        asked = dict[str, Any]()
+        if self.asked and {**self.asked, "models": ()} == {**other.asked, "models": ()}:  # the same of other models
+            models = *self.asked["models"], *other.asked["models"]
+            asked = {**self.asked, "models": [one for n, one in enumerate(models) if one not in models[:n]]}
+        return Results(rows, comparisons, kept, {**self.corpora, **other.corpora}, asked)
 
     def models(self) -> pd.DataFrame:
         """Models at each layer, and at their best layers: :func:`model_frame`.
@@ -603,7 +607,7 @@ class Results(Tables):
             return to_yaml(self.asked)
         files = [part.folder / ASKED for part in parts_of(self.kept) if isinstance(part, PredictionFolder)]
         if len(files) != 1 or not files[0].is_file():
-            raise ResultsError("what was asked is kept by one run alone: take its results, or its folder's own YAML")
+            raise ResultsError("what was asked is not known of results of several runs: take those of each")
         return files[0].read_text(encoding="utf-8")
 
     def save(

@@ -1,6 +1,7 @@
 """What ``bertology paper`` writes of a run: figures of a column's width, tables, methods, works and the run's YAML."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,5 +74,15 @@ def test_results_as_yaml(run: Path, tmp_path: Path) -> None:
     results = read_results(run)
     (tmp_path / "again.yaml").write_text(results.to_yaml(), encoding="utf-8")
     assert load_experiment(tmp_path / "again.yaml").seeds == 1
-    with pytest.raises(BertologyError, match=r"^what was asked is kept by one run alone"):
+    with pytest.raises(BertologyError, match=r"^what was asked is not known of results of several runs"):
         Results(results.rows).to_yaml()
+
+
+def test_several_models_as_yaml(tiny_bert: Path, tiny_corpus: Path, own_cache: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(tiny_bert, tmp_path / "other")
+    settings = {"layers": "0", "controls": "none", "device": "cpu", "progress": False}
+    results = probe("pos", model=[tiny_bert, other], corpus=tiny_corpus, **settings)
+    (tmp_path / "both.yaml").write_text(results.to_yaml(), encoding="utf-8")
+    experiment = load_experiment(tmp_path / "both.yaml")
+    assert [model.name for model in experiment.models] == [str(tiny_bert), str(other)]
+    assert [task.name for task in experiment.tasks] == ["pos"]
