@@ -403,7 +403,7 @@ class AlignedTexts(PageAndFigure):
             "second": list(self.second.words),
             "layers": list(self.layers),
             "layer": self._place(None),
-            "links": [[[i, j, round(similar, 3)] for i, j, similar in self.links(layer)] for layer in self.layers],
+            "links": [[[i, j, round(similar, 6)] for i, j, similar in self.links(layer)] for layer in self.layers],
         }
         shown = {"model": folder_name(self.model), "method": self.method}
         shown |= {"text": self.first.text, "translation": self.second.text}
