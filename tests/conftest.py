@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("untimed", deadline=None)  # machines differ, and have other work
+hypothesis.settings.load_profile("untimed")
 # Several processes of tests share the cores: each keeps to one thread.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")

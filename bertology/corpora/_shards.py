@@ -75,6 +75,7 @@ class Shards(Format):
     """A folder of files with a manifest, made by :func:`make_shards`."""
 
     title: ClassVar[str] = "shards"
+    described: ClassVar[str] = f"shards with {MANIFEST}"
 
     def is_at(self, path: Path) -> bool:
         """Whether there is a manifest."""

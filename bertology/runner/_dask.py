@@ -92,11 +92,16 @@ class Pool:
 
     def sum_over(self, shared: "WorkerContext", function: Callable[..., Any], shards: Sequence[Any], *args: Any) -> Any:
         """As :func:`bertology.readouts.sum_over`; each worker goes through its own range of the shards."""
-        workers, sent = sorted(self.client.scheduler_info(n_workers=-1)["workers"]), list[Future]()
+        # While workers are started anew there may be none: then whichever comes computes all.
+        workers, sent = sorted(self.client.scheduler_info(n_workers=-1)["workers"]) or [""], list[Future]()
         for number, worker in enumerate(workers):
             part = shards[number * len(shards) // len(workers) : (number + 1) * len(shards) // len(workers)]
-            where: dict[str, Any] = {"workers": [worker], "allow_other_workers": True, "pure": False}
-            sent += [self.client.submit(on_worker, sum_shards, shared, function, part, *args, **where)] if part else []
+            where: dict[str, Any] = {"workers": [worker], "allow_other_workers": True} if worker else {}
+            sent += (
+                [self.client.submit(on_worker, sum_shards, shared, function, part, *args, pure=False, **where)]
+                if part
+                else []
+            )
         while pending := [future for future in sent if not future.done()]:
             with contextlib.suppress(TimeoutError):
                 pending[0].result(timeout=_LOOK_S)

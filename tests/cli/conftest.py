@@ -1,5 +1,6 @@
 """The command line as a person meets it: arguments in; exit status, output and errors out."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ Command = Callable[..., Outcome]
 
 @pytest.fixture
 def bertology(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run the installed command's entry in this process."""
+    """Run the installed command's entry in this process, whose environment is restored."""
+    for name in ("BERTOLOGY_OFFLINE", "HF_HUB_OFFLINE"):  # as --offline sets them
+        monkeypatch.setenv(name, os.environ.get(name, ""))
 
     def run(*arguments: str | Path) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["bertology", *map(str, arguments)])

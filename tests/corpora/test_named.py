@@ -77,7 +77,7 @@ def test_a_folder_without_a_corpus(tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(
-        CorpusError, match=r"no corpus in this folder; it should hold CoNLL-U \(.conllu\), spaCy \(.spacy\)"
+        CorpusError, match=r"no corpus in this folder; it should hold shards with shards.json, CoNLL-U \(.conllu\)"
     ):
         load_corpus(tmp_path)
 

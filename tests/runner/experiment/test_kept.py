@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_runs_that_do_not_go_together(trial: Trial, run: Path, tmp_path: Path) -
     with pytest.raises(BertologyError, match="is not the folder of a run"):
         merge_runs([run, tmp_path / "full"], tmp_path / "out")
     results = read_results(run)
-    wrong = [row if row.value is None else type(row)(**{**vars(row), "value": 0.5}) for row in results.rows]
+    wrong = [row if row.value is None else replace(row, value=0.5) for row in results.rows]
     write_results(run, wrong, comparisons=results.comparisons)
     with pytest.raises(BertologyError, match=f"in one and 0.5 in {run}"):
         merge_runs([whole.folder, run], tmp_path / "out")
@@ -162,7 +163,7 @@ def test_a_run_repeats_itself(run: Path, tmp_path: Path, scores: Scores) -> None
 def test_a_number_that_moved_is_told(run: Path, tmp_path: Path) -> None:
     results = read_results(run)
     first = next(row for row in results.rows if row.layer == 1 and row.control == "none" and row.task == "pos")
-    moved = type(first)(**{**vars(first), "value": 0.25})
+    moved = replace(first, value=0.25)
     rows = [moved if row is first else row for row in results.rows]
     write_results(run, rows[:-1], comparisons=results.comparisons)
     found = rerun(run, tmp_path / "again", options=SERIAL)
