@@ -178,6 +178,7 @@ def serve(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((HOST, port))
+            listener.listen()  # the browser that is opened may come before the server has begun
         except (OSError, OverflowError) as error:
             raise BertologyError(f"port {port} cannot be used ({error}): choose another with --port") from None
         explorer, token = Explorer(Loaded(models, corpora, lenses)), secrets.token_urlsafe(24)

@@ -18,6 +18,7 @@ def address(explorer: Explorer) -> Iterator[str]:
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()  # the browser may come before the thread has begun
         port = listener.getsockname()[1]
         config = uvicorn.Config(make_app(explorer, "a-token", port), log_level="error", lifespan="off", ws="none")
         server = uvicorn.Server(config)
