@@ -24,7 +24,7 @@ def test_the_example_of_gage() -> None:
 
 
 def test_the_example_of_sennrich() -> None:
-    """The first merges of Sennrich et al. 2016, figure 1 (without its mark of the end of a word)."""
+    """The first merges of the word list in Sennrich et al. 2016, algorithm 1, without its mark of the end of a word."""
     learnt = [step.learnt for step in learn_pieces([WORDS], "bpe")[1:5]]
     assert learnt == [("es",), ("est",), ("lo",), ("low",)]
 
