@@ -66,17 +66,24 @@ def learn_pieces(texts: Sequence[str], kind: Kind, *, size: int | None = None, m
 
 def _cut_by(pieces: Sequence[str]) -> Any:
     """WordPiece with these pieces."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import models
 
     vocabulary = {piece: number for number, piece in enumerate((_UNKNOWN, *pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=_UNKNOWN))
+    return _tokenizer(models.WordPiece(vocabulary, unk_token=_UNKNOWN))
+
+
+def _tokenizer(model: Any) -> Any:
+    """A tokenizer that parts words at spaces and punctuation, then cuts them by a model."""
+    from tokenizers import Tokenizer, pre_tokenizers
+
+    tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return tokenizer
 
 
 def _trained(texts: Sequence[str], kind: Kind, size: int) -> Any:
     """A tokenizer with at most so many pieces, or as many as there are characters."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from tokenizers import models, trainers
 
     quiet: dict[str, Any] = {"show_progress": False, "special_tokens": [_UNKNOWN]}
     model: Any
@@ -88,8 +95,7 @@ def _trained(texts: Sequence[str], kind: Kind, size: int) -> Any:
         trainer = trainers.WordPieceTrainer(vocab_size=size + 1, min_frequency=2, **quiet)
     else:
         model, trainer = models.Unigram(), trainers.UnigramTrainer(vocab_size=size + 1, unk_token=_UNKNOWN, **quiet)
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = _tokenizer(model)
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 

@@ -17,7 +17,7 @@ from bertology.errors import BertologyError, cut, quoted
 from bertology.explore.panels import PANELS, Loaded, Question
 
 MOST_CHARACTERS = 2000
-"""Of a text or setting."""
+"""Most characters that a text or setting may have."""
 _MOST_WAITING = 128
 _MOST_PAGES, _MOST_KEPT = 64, 64_000_000
 """Pages that are kept for the browser, and the sum of their characters."""

@@ -97,11 +97,9 @@ class Pool:
         for number, worker in enumerate(workers):
             part = shards[number * len(shards) // len(workers) : (number + 1) * len(shards) // len(workers)]
             where: dict[str, Any] = {"workers": [worker], "allow_other_workers": True} if worker else {}
-            sent += (
-                [self.client.submit(on_worker, sum_shards, shared, function, part, *args, pure=False, **where)]
-                if part
-                else []
-            )
+            if part:
+                task = on_worker, sum_shards, shared, function, part, *args
+                sent.append(self.client.submit(*task, pure=False, **where))
         while pending := [future for future in sent if not future.done()]:
             with contextlib.suppress(TimeoutError):
                 pending[0].result(timeout=_LOOK_S)

@@ -224,7 +224,7 @@ def _software(results: Results, experiment: Experiment, record: Mapping[str, Any
     by = [_INTERVALS] * is_bca + [_COMPARISONS] * bool(results.comparisons)
     statistics = " and ".join(rf"\citet{{{work.key}}}" for work in works() if work.short in by)
     versions = []
-    for name, version in record["versions"].items() if "versions" in record else ():
+    for name, version in record.get("versions", {}).items():
         cites = [rf" \citep{{{work.key}}}" for work in works() if work.short == _SOFTWARE.get(name)]
         versions += [f"{latex_escaped(f'{name} {version}')}{''.join(cites)}"] if name != "bertology" else []
     devices = sorted({str(session["device"]) for session in record["sessions"] if session.get("device")})
