@@ -2,9 +2,10 @@
 
     python -m benchmarks.accelerator [--sentences 0] [--dtype bfloat16] [--repeats 3]
 
-The encoder has the shape of BERT-base and random weights. (a) is all layers of the treebank, computed and pooled, and
-(b) the same written to the store, each divided by the time that the linear maps of the blocks take for as many pieces,
-at the rate that PyTorch's ``@`` reaches on a full batch in the same type. (c) is ``linear.v1`` on all layers, fitted to
+The encoder has the shape of BERT-base and random weights. (a) is all layers of the treebank, computed and pooled,
+(b) the same held in the memory of the device, and (c) written to the store, each divided by the time that the linear
+maps of the blocks take for as many pieces, at the rate that PyTorch's ``@`` reaches on a full batch in the same type.
+(d) is ``linear.v1`` on all layers, fitted to
 parts of speech in float32, divided by the time of the two products of each evaluation of loss and gradient that it
 made, at the rate of ``@`` on the vectors of all words. Where there is no CUDA device, nothing is measured.
 """
@@ -13,14 +14,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 
-from benchmarks._common import CORPUS, MODEL, Line, seconds, show
+from benchmarks._common import CORPUS, MODEL, Line, seconds
 from benchmarks.extraction import own_cache
-from bertology.activations import Entry, Extraction, Recipe, WordVectors, extract
+from bertology.activations import Entry, Extraction, Recipe, WordVectors, brief_store, extract
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, resolve_model
 from bertology.encoders.batching import pieces_in_batch
@@ -37,18 +39,19 @@ def main() -> None:
         print("no accelerator")
         return
     print(torch.cuda.get_device_name())
-    show(run(args.sentences, args.dtype, args.repeats))
+    for line in run(args.sentences, args.dtype, args.repeats):
+        print(f"{line.what}: {line.ratio:.2f} ({line.spread[0]:.2f}–{line.spread[1]:.2f}); {line.detail}", flush=True)
 
 
-def run(n_sentences: int, dtype: str, repeats: int) -> list[Line]:
-    """The lines of the table."""
+def run(n_sentences: int, dtype: str, repeats: int) -> Iterator[Line]:
+    """The lines of the table, each as soon as it is measured."""
     corpus = load_corpus(CORPUS if CORPUS.exists() else "pocket")
     train = corpus["train"][: n_sentences or len(corpus["train"])]
     encoder = random_base(dtype)
-    lines = [extraction(encoder, train, repeats=repeats, stored=stored) for stored in (False, True)]
-    with own_cache():
-        lines.append(linear_fit(encoder, corpus, train, repeats=repeats))
-    return lines
+    for place in ("nowhere", "device", "store"):
+        yield extraction(encoder, train, repeats=repeats, place=place)
+    with own_cache(), brief_store(in_process=True):
+        yield linear_fit(encoder, corpus, train, repeats=repeats)
 
 
 def random_base(dtype: str) -> Encoder:
@@ -69,8 +72,8 @@ def recipe_of(encoder: Encoder, text: Sentences) -> Recipe:
     return Recipe(encoder.fingerprint, text.text_fingerprint, compute_dtype=encoder.dtype)
 
 
-def extraction(encoder: Encoder, text: Sentences, *, repeats: int, stored: bool) -> Line:
-    """All layers, only computed or also stored, divided by the matrix products of the blocks."""
+def extraction(encoder: Encoder, text: Sentences, *, repeats: int, place: str) -> Line:
+    """All layers, only computed or also held on the device or stored, divided by the matrix products of the blocks."""
     layers = tuple(range(encoder.n_layers + 1))
 
     def read() -> None:
@@ -91,10 +94,12 @@ def extraction(encoder: Encoder, text: Sentences, *, repeats: int, stored: bool)
     rate = product_rate(pieces_in_batch(encoder.device), dim, inner, dtype=getattr(torch, encoder.dtype))
     times = []
     for _ in range(repeats + 1):  # the first warms up
-        with own_cache():
-            times.append(timed(store if stored else compute))
+        with own_cache(), brief_store(in_process=True) if place == "device" else nullcontext():
+            times.append(timed(compute if place == "nowhere" else store))
     tokenised = float(np.median([timed(read) for _ in range(repeats)]))
-    what = "(b) extraction of all layers to the store" if stored else "(a) extraction of all layers"
+    what = {"nowhere": "(a) extraction of all layers", "device": "(b) … held on it", "store": "(c) … to the store"}[
+        place
+    ]
     detail = f"{n_pieces:,} pieces, {n_pieces / np.median(times[1:]):,.0f} a second; {tokenised:.2f} s of it tokenised"
     return line(f"{what} ÷ its matrix products", times[1:], operations / rate, detail)
 
@@ -124,7 +129,7 @@ def linear_fit(encoder: Encoder, corpus: Corpus, train: Sentences, *, repeats: i
     rate = product_rate(vectors.n_items, vectors.dim, n_columns, dtype=torch.float32)
     operations = 2 * 2 * n_evaluations * vectors.n_items * vectors.dim * len(classes)
     detail = f"{vectors.n_items:,} words, {n_evaluations:,} evaluations of a layer and strength"
-    return line("(c) linear fit of all layers ÷ its matrix products", times, operations / rate, detail)
+    return line("(d) linear fit of all layers ÷ its matrix products", times, operations / rate, detail)
 
 
 def timed(job: Callable[[], object]) -> float:

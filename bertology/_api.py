@@ -57,7 +57,7 @@ def probe(
     seeds: int = 1,
     controls: str | Sequence[str] = "all",
     out: str | Path | None = None,
-    store: bool = True,
+    store: bool | None = None,
     progress: bool | None = None,
     names: Sequence[str | None] | None = None,
     **settings: Any,
@@ -85,7 +85,7 @@ def probe(
             :class:`bertology.runner.experiment.Experiment` lists.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         store: whether to keep vectors in the cache, for later runs; otherwise they stay in memory, or a temporary
-            folder, until all tasks of a model are done.
+            folder, until all tasks of a model are done. When left out they are kept, unless a GPU has room for them.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         names: what tables call models in memory, one for each of ``model``, None for those of files; the name that one
             was loaded by and ``(in memory)`` when left out.

@@ -46,7 +46,7 @@ def memory_for_vectors() -> int:
 
     given = os.environ.get(MEMORY_VARIABLE)
     try:
-        memory = TypeAdapter(ByteSize).validate_python(given) if given else _free_memory() or _UNKNOWN
+        memory = TypeAdapter(ByteSize).validate_python(given) if given else free_memory() or _UNKNOWN
     except ValidationError:
         raise BertologyError(f"memory {quoted(given)} is no size: give one such as 4GB or 500MB") from None
     return int(memory // _VECTORS)
@@ -69,7 +69,7 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
     The message compares the bytes ``needed``, where they are known, with what was free before; otherwise it has how
     much was requested last, where the error has it, and what is left.
     """
-    before = None if needed is None else _free_memory()
+    before = None if needed is None else free_memory()
     try:
         yield
     except BertologyError:
@@ -88,7 +88,7 @@ def shortage(
     found = _AMOUNTS.search(str(error))
     amount = next(filter(None, found.groups())) if found else ""
     asked = amount and f"{size_in_words(int(amount)) if amount.isdigit() else amount} asked for at once"
-    needed, free = known or (asked, _free_memory())
+    needed, free = known or (asked, free_memory())
     amounts = filter(None, [needed, "" if free is None else f"{size_in_words(free)} free"])
     return f"{doing}: not enough memory ({', '.join(amounts) or 'none left'}); {remedy}"
 
@@ -112,7 +112,7 @@ def size_in_words(n_bytes: float) -> str:
     return f"{amount:.0f} {name}" if amount >= 99.5 else f"{amount:.3g} {name}"
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
     """Bytes that this process may still have: of the machine's, and under its own limit; None where not known."""
     try:
         _, _, line = Path("/proc/meminfo").read_text(encoding="ascii").partition("MemAvailable:")
@@ -188,32 +188,49 @@ def processor_flags(cpuinfo: str) -> frozenset[str]:
 
 
 class Workers:
-    """Limit torch to a number of threads in the ``with`` block; to one on an accelerator, which has its own.
+    """Limit torch to a number of threads in the ``with`` block: on a CUDA device to ``n_streams``, each with its own
+    stream, and on other accelerators to one.
 
     Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
     ``most``, the greatest number of workers that there is memory for, on an equal share of them. With ``n`` there are
     so many threads, whatever torch may use outside.
     """
 
-    def __init__(self, device: torch.device, *, most: int | None = None, n: int | None = None) -> None:
+    def __init__(
+        self, device: torch.device, *, most: int | None = None, n: int | None = None, n_streams: int = 1
+    ) -> None:
         import torch
 
         self._before, self._limit = torch.get_num_threads(), torch.set_num_threads
-        self._threads = n or self._before
-        self.n = min(self._threads, most or self._threads) if device.type == "cpu" else 1
+        self._threads, self._device = n or self._before, device
+        on_accelerator = n_streams if device.type == "cuda" else 1
+        self.n = min(self._threads, most or self._threads) if device.type == "cpu" else on_accelerator
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
         if self.n > 1:
             share = max(1, self._threads // self.n)
             self._limit(share)
-            self._pool = ThreadPoolExecutor(self.n, initializer=self._limit, initargs=(share,))
+            self._pool = ThreadPoolExecutor(self.n, initializer=self._start, initargs=(share,))
         return self
+
+    def _start(self, n_threads: int) -> None:
+        import torch
+
+        self._limit(n_threads)
+        if self._device.type == "cuda":
+            stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.default_stream(self._device))  # what was computed before
+            torch.cuda.set_stream(stream)
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
             self._limit(self._before)
+            if self._device.type == "cuda":
+                import torch
+
+                torch.cuda.synchronize(self._device)
 
     def map(self, job: Callable[[int], Result], n: int) -> list[Result]:
         """``[job(0), …, job(n − 1)]``."""

@@ -8,7 +8,7 @@ exchanges vectors with other tools, ``progress.py`` shows how far a long job is.
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.activations.store import Entry, Recipe, brief_store, use_store
+from bertology.activations.store import Entry, Recipe, brief_store, empty_store, memory_of, use_store
 
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
@@ -27,9 +27,11 @@ __all__ = [
     "SpanVectors",
     "WordVectors",
     "brief_store",
+    "empty_store",
     "export_neurox",
     "extract",
     "import_neurox",
+    "memory_of",
     "read_words",
     "use_store",
 ]

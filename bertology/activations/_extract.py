@@ -4,11 +4,13 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from filelock import FileLock
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertology import encoders
 from bertology._files import explained_write_errors, sweep
@@ -104,6 +106,7 @@ class Extraction:
         self.progress, self.device = progress, encoder.device
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """The threads of :meth:`read`."""
+        self._is_held = False
         self._reader = WindowReader(
             encoder.fast_twin(),
             sentences.load() if isinstance(sentences, Shard) else sentences,
@@ -153,10 +156,11 @@ class Extraction:
         """Write the index of the entry; returns the checksum of each shard, ``None`` for one that is to be written."""
         folder, manifest = self.entry.folder, self.entry.manifest
         store.make_folder(folder)
+        self._is_held = store.is_held(manifest.n_bytes, self.device)
         with explained_write_errors(folder):
             needed = manifest.n_bytes - sum(file.stat().st_size for file in folder.glob("shard-*"))
             free = shutil.disk_usage(folder).free
-        if needed > free:
+        if needed > free and not self._is_held:
             what = f"{size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free there"
             remedy = (
                 "free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
@@ -169,8 +173,10 @@ class Extraction:
         self.entry = Entry(folder, replace(manifest, index_checksum=store.write_index(folder, place)))
         return [store.shard_checksum(self.entry.shard_path(number)) for number in range(len(self._shards))]
 
-    def read(self, number: int) -> NDArray[np.generic]:
+    def read(self, number: int) -> Tensor:
         """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
+
+        They are on the device where the entry is held there, else in memory, which is pinned for a CUDA device.
 
         A StoreError is raised for a value that does not fit into the type that vectors are stored in, a
         ShortMemoryError where a single window does not fit into memory.
@@ -179,7 +185,8 @@ class Extraction:
         batches, words = self._shards[number]
         stored = torch.float16 if manifest.recipe.stored_dtype == "float16" else torch.float32
         size, is_cuda = (len(manifest.layers), len(words), manifest.dim), self.device.startswith("cuda")
-        vectors = torch.empty(*size, dtype=stored, pin_memory=is_cuda)
+        place: Any = {"device": self.device} if is_cuda and self._is_held else {"pin_memory": is_cuda}
+        vectors = torch.empty(*size, dtype=stored, **place)
         # Shards are cut alike for every device, so that one device can continue where another stopped.
         at_once = pieces_in_batch(reader.encoder.device)
         if at_once > PIECES_IN_BATCH:
@@ -191,18 +198,21 @@ class Extraction:
             self.progress.advance(reader.pieces_in(batches[number]))
 
         self.workers.map(read, len(batches))
-        reader.finish(manifest.layers)
-        for layer, values in zip(manifest.layers, vectors, strict=True) if stored is torch.float16 else ():
+        is_checked = reader.finish(manifest.layers) or stored is not torch.float16
+        for layer, values in () if is_checked else zip(manifest.layers, vectors, strict=True):
             # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is
             # several times as fast as torch.isfinite in half precision.
             if bool(((values.view(torch.int16) & 0x7C00) == 0x7C00).any()):
                 what = f"layer {layer} of {manifest.model} has values that float16 cannot hold"
                 raise StoreError(f"{what}; store it in float32 (--store-dtype float32)")
-        return vectors.numpy()
+        return vectors
 
-    def write(self, number: int, vectors: NDArray[np.generic]) -> str:
-        """Write the vectors of a shard and return its checksum."""
-        return store.write_shard(self.entry.shard_path(number), vectors, self.entry.manifest.layers)
+    def write(self, number: int, vectors: Tensor) -> str:
+        """Write the vectors of a shard, or hold them in memory, and return its checksum."""
+        path, layers = self.entry.shard_path(number), self.entry.manifest.layers
+        if self._is_held:
+            return store.hold_shard(path, vectors, layers)
+        return store.write_shard(path, vectors.numpy(), layers)
 
 
 def _plan_shards(

@@ -10,11 +10,10 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology.activations.store import LAYER, Entry
+from bertology.activations.store import Entry, shard_reader
 from bertology.encoders.alignment import numbers_in
 from bertology.errors import FitError
 
@@ -114,15 +113,15 @@ class _StoredItems(ABC, Generic[Chunk]):
         vectors = torch.empty(self.n_layers, len(place), self.dim, dtype=self.dtype)
         # A shard is open for one chunk: what is read of a map counts as memory of the process until the map is closed.
         paths = {number: self._entry.shard_path(number) for number in set(ordered[:, 0].tolist())}
-        shards: dict[int, Any] = {number: safe_open(path, framework="numpy") for number, path in paths.items()}
+        shards = {number: shard_reader(path) for number, path in paths.items()}
         # Rows far apart are read apart, so that no more is read than is needed.
         far = (np.diff(ordered[:, 0]) != 0) | (np.diff(ordered[:, 1]) > _GAP)
         for first, last in itertools.pairwise([0, *(np.flatnonzero(far) + 1).tolist(), len(ordered)]):
-            shard, rows = shards[int(ordered[first, 0])], ordered[first:last, 1]
+            read, rows = shards[int(ordered[first, 0])], ordered[first:last, 1]
             low, high = int(rows[0]), int(rows[-1]) + 1
             into = slice(first, last) if is_sorted else torch.from_numpy(order[first:last])
             for layer_vectors, layer in zip(vectors, self.layers, strict=True):
-                stored = torch.from_numpy(shard.get_slice(LAYER.format(layer))[low:high])
+                stored = read(layer, low, high).cpu()
                 layer_vectors[into] = stored if high - low == last - first else stored[rows - low]
         return vectors
 
@@ -171,9 +170,28 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
             whole[:, items.numpy()] = vectors.numpy()
         return whole
 
-    def _cuts(self) -> Iterator[tuple[int, int]]:
+    def on(self, device: torch.device) -> Tensor:
+        """All features at once on a device, ``[layer, item, dim]`` in float32, in the order in which words were chosen.
+
+        The rows of a shard go there together, as they are stored, and are put in order there.
+        """
+        whole = torch.empty(self.n_layers, self.n_items, self.dim, device=device)
+        for start, end in self._shards():
+            read = shard_reader(self._entry.shard_path(int(self._place[start, 0])))
+            low, high = int(self._place[start, 1]), int(self._place[end - 1, 1]) + 1
+            rows = torch.from_numpy(self._place[start:end, 1].astype(np.int64) - low).to(device)
+            items = torch.from_numpy(self._order[start:end]).to(device)
+            for vectors, layer in zip(whole, self.layers, strict=True):
+                vectors[items] = read(layer, low, high).to(device)[rows].float()
+        return whole
+
+    def _shards(self) -> Iterator[tuple[int, int]]:
+        """The first item of each shard and the end of its items."""
         shards = self._place[:, 0]
-        for start, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]):
+        return itertools.pairwise([0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)])
+
+    def _cuts(self) -> Iterator[tuple[int, int]]:
+        for start, end in self._shards():
             for first in range(start, end, CHUNK_WORDS):
                 yield first, min(first + CHUNK_WORDS, end)
 

@@ -25,9 +25,11 @@ from typing import Any, Literal
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from bertology import _files
 from bertology._lazy import pa, pq
+from bertology._machine import free_memory
 from bertology.encoders.batching import CLS, Encoding
 from bertology.encoders.sources import MODELS
 from bertology.errors import BertologyError
@@ -45,6 +47,7 @@ _NO_CHECKSUM = "0" * 32  # placeholder of a shard's checksum while it is compute
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 _STORE, _IN_MEMORY = "BERTOLOGY_STORE", Path("/dev/shm")
+_held: dict[Path, dict[Path, dict[int, Any]]] = {}  # [brief store][file of the shard][layer] tensors in memory
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,12 @@ class Recipe:
 
     def find(self, layers: Sequence[int]) -> "Entry | None":
         """A complete entry with at least ``layers``, or ``None``."""
-        for folder in [self.folder(layers), *sorted(store_folder().glob(f"{self.key[:20]}-*"))]:
-            entry = open_entry(folder) if _NAME.fullmatch(folder.name) else None
-            if entry is not None and entry.manifest.recipe == self and set(layers) <= set(entry.manifest.layers):
-                return entry
+        exact = self.folder(layers)
+        for store in dict.fromkeys((exact.parent, _cache())):
+            for folder in [store / exact.name, *sorted(store.glob(f"{self.key[:20]}-*"))]:
+                entry = open_entry(folder) if _NAME.fullmatch(folder.name) else None
+                if entry is not None and entry.manifest.recipe == self and set(layers) <= set(entry.manifest.layers):
+                    return entry
         return None
 
 
@@ -156,28 +161,81 @@ class Entry:
 
 
 def store_folder() -> Path:
-    """The folder of all entries: one in the cache, or that of :func:`brief_store`."""
+    """The folder of new entries: one in the cache, or that of :func:`brief_store`."""
     brief = os.environ.get(_STORE)
-    return Path(brief) if brief else _files.cache_folder() / "activations"
+    return Path(brief) if brief else _cache()
+
+
+def _cache() -> Path:
+    return _files.cache_folder() / "activations"
 
 
 @contextlib.contextmanager
-def brief_store() -> Iterator[Path]:
-    """A store that is deleted at the end, in this machine's memory where that can hold files, else in a temporary
-    folder; for the whole process, and for those to which it hands :func:`use_store`."""
+def brief_store(*, in_process: bool) -> Iterator[Path]:
+    """A store for new entries that is deleted at the end; entries in the cache are still found.
+
+    Vectors are files in this machine's memory where that can hold files, else in a temporary folder. With
+    ``in_process``, shards for which there is room stay in the memory of the device that computes them and are no files:
+    only this process can read them. The store is that of the whole process, and of those that call :func:`use_store`.
+    """
     parent = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     _files.sweep(parent)
     with _files.temporary_folder(parent, "vectors") as folder:
         use_store(folder)
+        _held.update({folder: {}} if in_process else {})
         try:
             yield folder
         finally:
             use_store(None)
+            _held.pop(folder, None)
 
 
 def use_store(brief: Path | None) -> None:
     """Keep vectors in that folder from now on; without one, in the cache."""
     os.environ[_STORE] = str(brief or "")
+
+
+def empty_store(brief: Path) -> None:
+    """Delete the entries of a :func:`brief_store`."""
+    if shards := _held.get(brief):
+        import torch
+
+        shards.clear()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # so that what is free there can be seen
+    for folder in brief.iterdir():
+        shutil.rmtree(folder, ignore_errors=True)  # locks are files
+
+
+def is_held(n_bytes: int, device: str) -> bool:
+    """Whether a new entry of ``n_bytes`` stays in memory: a quarter of what is free there holds it, and the store is
+    a :func:`brief_store` of this process."""
+    return store_folder() in _held and 4 * n_bytes <= (memory_of(device) or 0)
+
+
+def memory_of(device: str) -> int | None:
+    """Free bytes of a CUDA device, else of this machine; None where not known."""
+    if not device.startswith("cuda"):
+        return free_memory()
+    import torch
+
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
+def hold_shard(path: Path, vectors: Any, layers: Sequence[int]) -> str:
+    """Hold the tensor ``vectors [layer, word, dim]`` as a shard of an entry in memory; returns its checksum."""
+    _held[path.parent.parent][path] = dict(zip(layers, vectors, strict=True))
+    return _NO_CHECKSUM
+
+
+def shard_reader(path: Path) -> Callable[[int, int, int], Any]:
+    """A function of a layer, first row and end: the tensor ``[row, dim]`` of these rows of a shard, where it lies."""
+    import torch
+
+    if layers := _held.get(path.parent.parent, {}).get(path):
+        return lambda layer, low, high: layers[layer][low:high]
+    file: Any = safe_open(path, framework="numpy")
+    return lambda layer, low, high: torch.from_numpy(file.get_slice(LAYER.format(layer))[low:high])
 
 
 def open_entry(folder: Path) -> Entry | None:
@@ -233,6 +291,8 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
 
 def shard_checksum(path: Path) -> str | None:
     """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
+    if path in _held.get(path.parent.parent, ()):
+        return _NO_CHECKSUM
     try:
         return _shard_checksum(path, _files.signature(path))
     except FileNotFoundError:

@@ -75,7 +75,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "slurm": {"metavar": "FILE"},
     "store": {
         **{"flags": "--store/--no-store"},
-        "help": "Keep vectors for later runs, or only in memory, until all tasks of a model are done.",
+        "help": "Keep vectors for later runs, or only in memory, until all tasks of a model are done.  "
+        "[default: store, unless a GPU has room for them]",
     },
     "stored_dtype": {"flags": "--store-dtype"},
     "test_split": {"flags": "--split --test-split"},

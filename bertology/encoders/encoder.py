@@ -687,8 +687,8 @@ class WindowReader:
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
         """Read a batch and write the vectors of its words ``into [layer, word, dim]``.
 
-        A GPU writes into pinned memory while later batches are read: there all is written and checked once
-        :meth:`finish` has returned.
+        A GPU writes into its own memory or pinned memory while later batches are read: there all is written and
+        checked once :meth:`finish` has returned.
         """
         encoder = self._free.get()
         most = self._most_windows or len(batch.windows)
@@ -716,15 +716,20 @@ class WindowReader:
         finally:
             self._free.put(encoder)
 
-    def finish(self, layers: Sequence[int]) -> None:
-        """Wait for all that has been read into pinned memory; a SignalError where it is not finite."""
+    def finish(self, layers: Sequence[int]) -> bool:
+        """Wait for all that a GPU has read; a SignalError where hidden states are not finite.
+
+        Returns whether vectors are known to be finite in the type that they were written in.
+        """
         waiting, self._unchecked = self._unchecked, []
-        if waiting:
-            are_finite = torch.stack([sums for _, sums in waiting]).isfinite().all(1).tolist()
-            for (batch, _), is_finite in zip(waiting, are_finite, strict=True):
-                if not is_finite:  # read again, to say what is not
-                    size = len(layers), len(self.words_in(batch)), self.encoder.dim
-                    self._read(self.encoder, batch, layers, torch.empty(size))
+        if not waiting:
+            return False
+        are_finite = torch.stack([sums for _, sums in waiting]).isfinite().all(1).tolist()
+        for (batch, _), is_finite in zip(waiting, are_finite, strict=True):
+            if not is_finite:  # read again, to say what is not
+                size = len(layers), len(self.words_in(batch)), self.encoder.dim
+                self._read(self.encoder, batch, layers, torch.empty(size))
+        return all(are_finite)
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, words = self.pieces, self.words_in(batch)
@@ -737,14 +742,19 @@ class WindowReader:
         of_words = (pieces.word_first[words], pieces.word_last[words])
         first, last = (torch.from_numpy(starts + bound) for bound in of_words)
         pool = WordPooling(first, last, self._pooling).on(encoder.device)
-        is_pinned = encoder.device.startswith("cuda") and into.is_pinned()
+        is_later = encoder.device.startswith("cuda") and (into.is_cuda or into.is_pinned())
         with self._around(batch):
-            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers, check=not is_pinned)
+            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers, check=not is_later)
+        sums = []
         with torch.inference_mode():
-            if is_pinned:
-                self._unchecked.append((batch, torch.stack([one.sum(dtype=torch.float32) for one in hidden.values()])))
-            for place, layer in enumerate(layers):
-                into[place].copy_(pool(hidden[layer]), non_blocking=is_pinned)
+            for vectors, layer in zip(into, layers, strict=True):
+                pooled = pool(hidden[layer])
+                if is_later:
+                    pooled = pooled.to(into.dtype)
+                    sums += [hidden[layer].sum(dtype=torch.float32), pooled.sum(dtype=torch.float32)]
+                vectors.copy_(pooled, non_blocking=is_later)
+            if is_later:
+                self._unchecked.append((batch, torch.stack(sums)))
 
 
 def read_words(

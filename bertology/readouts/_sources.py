@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.activations import SpanChunk, check_spans
+from bertology.activations import SpanChunk, WordVectors, check_spans, memory_of
 from bertology.errors import FitError
 from bertology.readouts._base import Integers, Targets
 
@@ -19,7 +19,8 @@ _WINDOW_BYTES = 256 << 20  # vectors that are shuffled among each other before t
 _SPAN_WINDOW_BYTES = 128 << 20  # bytes of words in spans that are shuffled among each other
 CHUNK_ITEMS = 2048
 """Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
-_CHUNK_ON_ACCELERATOR = 1 << 14  # items handed out at once on an accelerator, which needs larger products to be busy
+_CHUNK_BYTES = 512 << 20  # vectors handed out at once on an accelerator, which needs larger products to be busy
+_SCORE_BYTES = 256 << 20  # scores of classes that are computed at once
 _MOST_ORDERED = 1 << 22  # items that are all put in order to draw a sample of them
 _RESIDENT_PART = 0.4  # part of an accelerator's free memory that the vectors of one split may take
 PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
@@ -401,12 +402,13 @@ class ArrayFeatures(_Array):
         self.n_items = self._n
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
-        self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
+        on_accelerator = max(CHUNK_ITEMS, _CHUNK_BYTES // max(1, 4 * self.n_layers * self.dim))
+        self._wanted, self._chunk_items = chunk_items, chunk_items or (CHUNK_ITEMS if is_near else on_accelerator)
 
     def at(self, places: Sequence[int]) -> ArrayFeatures:
         """The same items in some of the layers; the vectors of neighbouring layers are not copied."""
         values, layers = self._some(places)
-        return type(self)(values, layers=layers, chunk_items=self._chunk_items)
+        return type(self)(values, layers=layers, chunk_items=self._wanted)
 
     def layer(self, place: int) -> Tensor:
         """A copy of the vectors of one layer, ``[item, dim]`` in float32."""
@@ -599,8 +601,10 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
     """A source for many passes: on CUDA, vectors that fit are copied to the device once."""
     if device.type != "cuda" or isinstance(source, ShardedSource):
         return source
-    free, _ = torch.cuda.mem_get_info(device)
-    return in_memory(source, device=device, memory=int(_RESIDENT_PART * free))
+    memory = int(_RESIDENT_PART * (memory_of(str(device)) or 0))
+    if isinstance(source, WordVectors) and 4 * source.n_layers * source.n_items * source.dim <= memory:
+        return ArrayFeatures(source.on(device), layers=source.layers)
+    return in_memory(source, device=device, memory=memory)
 
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -612,8 +616,19 @@ def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, T
         del chunk
 
 
+def small_chunks(source: FeatureSource, n_scores: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The chunks of a source, in parts of so many items that ``n_scores`` of each can be held at once."""
+    size = max(1, _SCORE_BYTES // (4 * n_scores))
+    for items, vectors in source.chunks():
+        for first in range(0, len(items), size):
+            yield items[first : first + size], vectors[:, first : first + size]
+        del items, vectors  # or they would be held while the next are read
+
+
 def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
     """A chunk without the items that are not ``used`` ``[item]``."""
+    if used.all():
+        return items, vectors
     wanted = used[items]
     return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
 

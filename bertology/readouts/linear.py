@@ -34,6 +34,7 @@ from bertology.readouts._sources import (
     check_finite,
     choose_items,
     resident,
+    small_chunks,
     subset,
     survey,
     without_unused,
@@ -50,6 +51,7 @@ _COUPLING = 2**0.5
 """Factor of the curvature for classes that are confused: between 1 and 2, by the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
+_STREAMS = 4  # layers fitted side by side on an accelerator, one of which can compute while another waits
 _MEMORY = 20  # steps remembered, or as many as fit into the bytes below
 _MEMORY_BYTES = 512 << 20
 _SUFFICIENT = 1e-4
@@ -185,7 +187,7 @@ def loss_sums(
     losses = torch.zeros(n, dtype=torch.float64, device=raw.device)
     weight_sums = torch.zeros_like(coefficients)
     bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
-    for numbers, vectors in source.chunks():
+    for numbers, vectors in small_chunks(source, n_classes * n):
         numbers, vectors = without_unused(numbers, vectors, items.used)
         numbers, vectors = numbers.to(raw.device), vectors.to(raw.device)
         scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
@@ -437,7 +439,7 @@ class Affine:
         check_same_shape(source, n_layers, dim)
         weights = self.coefficients.transpose(0, 1).reshape(n_layers, -1, dim)
         biases = self.intercepts.transpose(0, 1).reshape(n_layers, -1, 1)
-        for items, vectors in source.chunks():
+        for items, vectors in small_chunks(source, biases.shape[1]):
             vectors = vectors.to(weights.device)
             for layer in range(n_layers):
                 class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
@@ -509,7 +511,7 @@ class LinearReadout(Readout):
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
         items = Items.of(data.targets, data.device)
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
-        with Workers(data.device, n=data.n_threads) as workers:
+        with Workers(data.device, n=data.n_threads, n_streams=_STREAMS) as workers:
             layers = workers.map(lambda place: _LayerFits(data, items, place, path, self).run(), data.train.n_layers)
         regressions, best, records = zip(*layers, strict=True)
         record = {name: np.stack([one[name] for one in records], axis=1) for name in records[0]}

@@ -4,7 +4,6 @@ import contextlib
 import os
 import pickle
 import re
-import shutil
 import signal
 import statistics
 import tempfile
@@ -628,8 +627,8 @@ def portions(units: Sequence[Unit], context: Context) -> Iterator[list[Numbered]
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
     for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
         yield list(portion)
-        for folder in context.brief_store.iterdir() if context.brief_store else ():
-            shutil.rmtree(folder, ignore_errors=True)  # locks are files
+        if context.brief_store is not None:
+            activations.empty_store(context.brief_store)
 
 
 def _with_vectors(

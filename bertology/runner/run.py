@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology import _files
 from bertology._machine import choose_device
-from bertology.activations import brief_store
+from bertology.activations import Recipe, brief_store, memory_of
 from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
@@ -36,6 +37,7 @@ from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
 _RESULTS, _CELLS = "results.parquet", attrgetter("cells")
+_ROOM = 6  # free memory of a GPU ÷ vectors for these to stay there: a fit converts them to float32
 _MOST_AT_ONCE = 4
 """Units whose tables are made side by side: each holds the counts of all its cells in memory."""
 
@@ -55,9 +57,10 @@ class RunOptions:
     shard: Shard = field(default_factory=Shard)
     retry_failed: bool = False
     """Try again what could not be computed."""
-    store: bool = True
-    """Keep vectors in the cache, for later runs; otherwise they stay in this machine's memory, or a temporary folder,
-    and are deleted as soon as all tasks of a model are done."""
+    store: bool | None = None
+    """Keep vectors in the cache, for later runs; otherwise they stay in the memory of the device or this machine, or in
+    a temporary folder, and are deleted as soon as all tasks of a model are done. When left out they are kept, unless
+    they fit into the memory of a GPU that this process alone computes on."""
     fail_fast: bool = False
     """Stop at the first failure; with ``serial``, there and then."""
     echo: Callable[[str], None] = lambda _: None
@@ -67,7 +70,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         self.cluster.check(self.engine)
-        if self.engine == "dask" and not self.store:
+        if self.engine == "dask" and self.store is False:
             raise BertologyError("workers of dask share vectors through the cache: leave --no-store out")
 
 
@@ -123,7 +126,7 @@ def run_probes(
     *,
     corpus: Corpus | None = None,
     out: Path | None = None,
-    store: bool = True,
+    store: bool | None = None,
     progress: ProgressFor = lambda _: silent,
 ) -> Results:
     """Compute what a request asks for, or find it where it has been computed.
@@ -170,6 +173,17 @@ def run_probes(
     return results or session.results(work.units, ())
 
 
+def _bytes_missing(units: Sequence[Unit]) -> int:
+    """Bytes of the vectors that have to be extracted, of the model and corpus that have most of them."""
+    missing = defaultdict[int, dict[Recipe, int]](dict)
+    for unit in units:
+        for read in unit.reads:
+            of, texts = read.texts(unit.plan.pair)
+            new = {recipe: read.n_bytes(of, text) for text, recipe in texts.values() if recipe.find(of.layers) is None}
+            missing[id(unit.plan)].update(new)
+    return max((sum(sizes.values()) for sizes in missing.values()), default=0)
+
+
 class _Session:
     """One process's share of a run."""
 
@@ -212,7 +226,7 @@ class _Session:
         if not pending:
             return ()
         self.find_device(pending)
-        with self._open_engine() as engine, nullcontext() if options.store else brief_store() as vectors:
+        with self._open_engine() as engine, self._open_store(pending) as vectors:
             whole, n_cells = options.progress(self._work.experiment.name), list(map(len, map(_CELLS, self.units)))
             whole.start(sum(n_cells), unit="cells")
             whole.skip(sum(n_cells) - sum(map(len, map(_CELLS, pending))))
@@ -250,10 +264,23 @@ class _Session:
                 whole.finish()
         return self.notes
 
+    @property
+    def _n_jobs(self) -> int:
+        """Processes or threads: without ``jobs`` as many as processors, or one where a GPU computes."""
+        return self._options.jobs or (_n_processors() if self._device == "cpu" else 1)
+
+    def _open_store(self, pending: Sequence[Unit]) -> contextlib.AbstractContextManager[Path | None]:
+        """The folder of vectors that are not kept, or None where they are."""
+        in_process = self._engine in ("serial", "threads") or (self._engine == "joblib" and self._n_jobs == 1)
+        is_kept = self._options.store
+        if is_kept is None:
+            may_stay = in_process and self._device.startswith("cuda")
+            is_kept = not (may_stay and _ROOM * _bytes_missing(pending) <= (memory_of(self._device) or 0))
+        return nullcontext() if is_kept else brief_store(in_process=in_process)
+
     @contextlib.contextmanager
     def _open_engine(self) -> Iterator[Engine]:
-        """The engine; without ``jobs`` it has as many as processors, or one where a GPU computes."""
-        n_jobs = self._options.jobs or (_n_processors() if self._device == "cpu" else 1)
+        n_jobs = self._n_jobs
         if self._engine == "dask":
             from bertology.runner._dask import dask_engine, open_pool
 

@@ -16,7 +16,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Recipe, WordVectors, extract, read_words
+from bertology.activations import (
+    Entry,
+    Recipe,
+    SpanVectors,
+    WordVectors,
+    brief_store,
+    empty_store,
+    extract,
+    read_words,
+)
 from bertology.activations import _extract as extraction
 from bertology.activations.progress import Progress
 from bertology.corpora import Sentence, Sentences
@@ -66,6 +75,48 @@ def test_vectors_are_those_of_each_sentence_read_alone(
     entry = extract(lambda: encoder, sentences, recipe=replace(recipe, pooling=pooling), layers=ALL)
     assert len(entry.manifest.shards) > 2
     np.testing.assert_allclose(array_of(entry), plain_vectors(sentences, pooling), atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_entries_that_are_held_in_memory(
+    encoder: Encoder, sentences: Sentences, recipe: Recipe, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, words = load_encoder(encoder.source, device=device), np.arange(sum(map(len, sentences)))
+    stored = array_of(extract(lambda: encoder, sentences, recipe=recipe, layers=ALL))
+    other = replace(recipe, pooling="last")
+    with brief_store(in_process=True) as folder:
+        found = extract(never, sentences, recipe=recipe, layers=ALL)
+        assert found.folder.parent != folder, "what is in the cache is not extracted again"
+        entry = extract(lambda: read, sentences, recipe=other, layers=ALL)
+        assert len(entry.manifest.shards) > 2
+        assert not [*folder.rglob("shard-*")]
+        held, spans = array_of(entry), np.stack([words, words + 1], axis=1)[:, None]
+        assert np.array_equal(
+            np.concatenate([c.words for c in SpanVectors(entry, spans).chunks()], axis=1).shape, held.shape
+        )
+        assert np.array_equal(WordVectors(entry, words).on(torch.device(device)).cpu().numpy(), held)
+        assert extract(never, sentences, recipe=other, layers=(1,)).folder == entry.folder
+        empty_store(folder)
+        assert other.find(ALL) is None
+        monkeypatch.setattr("bertology.activations.store.memory_of", lambda _: 4 * entry.manifest.n_bytes - 1)
+        in_files = extract(lambda: read, sentences, recipe=other, layers=ALL)
+        assert [*folder.rglob("shard-*")]
+        assert np.array_equal(array_of(in_files), held)
+    assert not folder.exists()
+    assert np.array_equal(array_of(extract(never, sentences, recipe=recipe, layers=ALL)), stored)
+    assert not np.array_equal(held, stored)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_what_float16_cannot_hold_is_an_error_where_it_is_held(
+    encoder: Encoder, sentences: Sentences, recipe: Recipe, device: str
+) -> None:
+    read = load_encoder(encoder.source, device=device)
+    with torch.inference_mode():
+        read.model.body.get_input_embeddings().weight.mul_(1e9)
+        read.model.body.embeddings.LayerNorm.weight.mul_(1e9)
+    with brief_store(in_process=True), pytest.raises(StoreError, match="layer 0 .* float16 cannot hold"):
+        extract(lambda: read, sentences, recipe=replace(recipe, stored_dtype="float16"), layers=(0,))
 
 
 @pytest.mark.usefixtures("small_shards")

@@ -31,6 +31,14 @@ def test_chosen_words_in_the_order_they_were_given(entry: Entry) -> None:
     assert np.array_equal(some.array(), everything[[3, 1]][:, chosen])
 
 
+def test_all_of_them_on_a_device(entry: Entry, device: str) -> None:
+    chosen = np.random.default_rng(1).permutation(entry.manifest.n_words)[:77]
+    some = WordVectors(entry, chosen, layers=(3, 1))
+    on_device = some.on(torch.device(device))
+    assert on_device.device.type == torch.device(device).type
+    assert np.array_equal(on_device.cpu().numpy(), some.array())
+
+
 @pytest.mark.parametrize("memory", [0, 20_000, 1 << 30])
 def test_every_item_once_a_pass_whatever_is_kept_in_memory(
     entry: Entry, memory: int, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bertology.activations import store
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
@@ -76,11 +77,16 @@ def test_vectors_that_are_not_stored_are_gone(
     trial: tuple[Path, RunSummary], tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("bertology.activations.store._IN_MEMORY", tmp_path)
-    for engine in ("serial", "joblib"):
+    monkeypatch.setattr(store, "_IN_MEMORY", tmp_path)
+    write = store.write_shard
+    written = list[Path]()
+    monkeypatch.setattr(store, "write_shard", lambda path, *rest: written.append(path) or write(path, *rest))
+    for engine in ("serial", "threads", "joblib"):
+        assert not written, "vectors of one process are no files"
         options = RunOptions(engine=engine, jobs=2, store=False)
         run_experiment(load_experiment(trial[0]), tmp_path / engine, options=options)
         assert scores(tmp_path / engine).equals(scores(trial[1].folder))
+    assert written
     assert not [*tmp_path.rglob("shard-*"), *tmp_path.glob(".vectors*")]
     assert not (tmp_path / "cache" / "activations").exists()
 
