@@ -91,8 +91,8 @@ def test_entries_that_are_held_in_memory(
         assert len(entry.manifest.shards) > 2
         assert not [*folder.rglob("shard-*")]
         held, spans = array_of(entry), np.stack([words, words + 1], axis=1)[:, None]
-        assert np.array_equal(
-            np.concatenate([c.words for c in SpanVectors(entry, spans).chunks()], axis=1).shape, held.shape
+        assert sum(chunk.words.numpy().sum() for chunk in SpanVectors(entry, spans).chunks()) == pytest.approx(
+            held.sum()
         )
         assert np.array_equal(WordVectors(entry, words).on(torch.device(device)).cpu().numpy(), held)
         assert extract(never, sentences, recipe=other, layers=(1,)).folder == entry.folder
@@ -115,7 +115,7 @@ def test_what_float16_cannot_hold_is_an_error_where_it_is_held(
     with torch.inference_mode():
         read.model.body.get_input_embeddings().weight.mul_(1e9)
         read.model.body.embeddings.LayerNorm.weight.mul_(1e9)
-    with brief_store(in_process=True), pytest.raises(StoreError, match="layer 0 .* float16 cannot hold"):
+    with brief_store(in_process=True), pytest.raises(StoreError, match=r"layer 0 .* float16 cannot hold"):
         extract(lambda: read, sentences, recipe=replace(recipe, stored_dtype="float16"), layers=(0,))
 
 
