@@ -188,49 +188,32 @@ def processor_flags(cpuinfo: str) -> frozenset[str]:
 
 
 class Workers:
-    """Limit torch to a number of threads in the ``with`` block: on a CUDA device to ``n_streams``, each with its own
-    stream, and on other accelerators to one.
+    """Limit torch to a number of threads in the ``with`` block; to one on an accelerator, which has its own.
 
     Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
     ``most``, the greatest number of workers that there is memory for, on an equal share of them. With ``n`` there are
     so many threads, whatever torch may use outside.
     """
 
-    def __init__(
-        self, device: torch.device, *, most: int | None = None, n: int | None = None, n_streams: int = 1
-    ) -> None:
+    def __init__(self, device: torch.device, *, most: int | None = None, n: int | None = None) -> None:
         import torch
 
         self._before, self._limit = torch.get_num_threads(), torch.set_num_threads
-        self._threads, self._device = n or self._before, device
-        on_accelerator = n_streams if device.type == "cuda" else 1
-        self.n = min(self._threads, most or self._threads) if device.type == "cpu" else on_accelerator
+        self._threads = n or self._before
+        self.n = min(self._threads, most or self._threads) if device.type == "cpu" else 1
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
         if self.n > 1:
             share = max(1, self._threads // self.n)
             self._limit(share)
-            self._pool = ThreadPoolExecutor(self.n, initializer=self._start, initargs=(share,))
+            self._pool = ThreadPoolExecutor(self.n, initializer=self._limit, initargs=(share,))
         return self
-
-    def _start(self, n_threads: int) -> None:
-        import torch
-
-        self._limit(n_threads)
-        if self._device.type == "cuda":
-            stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.default_stream(self._device))  # what was computed before
-            torch.cuda.set_stream(stream)
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
             self._limit(self._before)
-            if self._device.type == "cuda":
-                import torch
-
-                torch.cuda.synchronize(self._device)
 
     def map(self, job: Callable[[int], Result], n: int) -> list[Result]:
         """``[job(0), …, job(n − 1)]``."""

@@ -51,7 +51,6 @@ _COUPLING = 2**0.5
 """Factor of the curvature for classes that are confused: between 1 and 2, by the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
-_STREAMS = 4  # layers fitted side by side on an accelerator, one of which can compute while another waits
 _MEMORY = 20  # steps remembered, or as many as fit into the bytes below
 _MEMORY_BYTES = 512 << 20
 _SUFFICIENT = 1e-4
@@ -511,7 +510,7 @@ class LinearReadout(Readout):
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
         items = Items.of(data.targets, data.device)
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
-        with Workers(data.device, n=data.n_threads, n_streams=_STREAMS) as workers:
+        with Workers(data.device, n=data.n_threads) as workers:
             layers = workers.map(lambda place: _LayerFits(data, items, place, path, self).run(), data.train.n_layers)
         regressions, best, records = zip(*layers, strict=True)
         record = {name: np.stack([one[name] for one in records], axis=1) for name in records[0]}
