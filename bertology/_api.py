@@ -22,6 +22,7 @@ from bertology.corpora import (
     kept_table,
     list_column,
     load_corpus,
+    word_place,
 )
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
@@ -236,7 +237,7 @@ def neighbours(
     from bertology.activations.layers import LayerVectors
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
     from bertology.families.model_corpus import Alignment, ModelCorpus, Splits, Weights
-    from bertology.geometry.neighbours import SearchedText, find_neighbours, word_place
+    from bertology.geometry.neighbours import SearchedText, find_neighbours
 
     name = names_of([model])[0]
     request = ProbeRequest(model=name, **{"dtype": held_dtype(name) or "float32", **settings})

@@ -2,7 +2,8 @@
 
 ``maps.py`` reads a text and shows its maps to statistics (``HeadStatistic``); ``measured.py`` has those of all heads,
 and keeps the maps of a few sentences; ``arcs`` compares heads with syntax, ``patterns`` classifies whole maps,
-``viewer.py`` draws them, ``importance`` disables heads. Importing this package imports no torch.
+``viewer.py`` draws them, ``dimensions.py`` the query and the keys of one head, ``importance`` disables heads. Importing
+this package imports no torch.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from bertology.attention.dimensions import query_key
     from bertology.attention.maps import stream_maps
     from bertology.attention.measured import attention_flow, attention_rollout, head_statistics, paired_maps
     from bertology.attention.patterns import PatternShares as PatternShares
@@ -25,6 +27,7 @@ __all__ = [
     "attention_rollout",
     "head_statistics",
     "paired_maps",
+    "query_key",
     "stream_maps",
     "view",
 ]

@@ -206,7 +206,7 @@ def _about_model(model: str) -> list[str]:
 @command(
     "how-to/heads",
     'bertology attention "The keys to the cabinet are lost." --out attention.html',
-    'bertology attention "The keys are lost." --head L2H1 --out head.svg',
+    'bertology attention "The keys are lost." --head L2H1 --query are',
     settings="columns device revision trust_remote_code",
     of={"bertology.attention.viewer:view": "language split_at_spaces second target heads level weights threshold"},
 )
@@ -216,6 +216,8 @@ def attention(
     model: list[str] | None = None,
     layers: str = "all",
     head: str | None = None,
+    query: str | None = None,
+    occurrence: int | None = None,
     prediction: str | None = None,
     gold: str | None = None,
     sentence: str | None = None,
@@ -225,20 +227,23 @@ def attention(
 ) -> None:
     """Show a sentence's attention maps: all heads, lines between words, one head as a matrix, one word by layer.
 
-    The page is one file that needs no other file and no network. With --head one map is drawn as a figure.
+    The page is one file that needs no other file and no network. With --head one map is drawn as a figure, and with
+    --query the products of one word's query with all keys.
 
     Args:
         texts: A sentence, or two side by side; omit it with --gold.
         model: pocket (default), a folder, or a hub id; two to see them side by side.
         layers: all, 1-6, or 3,5,-1; from 1.
         head: One head, such as L8H10, as a labelled heatmap.
+        query: A word, whose query in the --head is multiplied with the keys of all subwords, by dimension.
+        occurrence: Which one of several occurrences of the --query, from 1.
         prediction: What --weights effect is on: label, label=negative, tag=3, answer or word=are,is.
         gold: Treebank with the sentence, whose dependencies are drawn.
         sentence: Id of the sentence in --gold's test split.
         out: The file to write: attention.html; with --head .svg, .pdf or .png.
         open_page: Open it in the browser.
     """
-    from bertology.attention import view
+    from bertology.attention import query_key, view
     from bertology.causal import Target
     from bertology.families.request import parse_layers
     from bertology.parsing import sentence_of_corpus
@@ -248,6 +253,10 @@ def attention(
         raise typer.BadParameter(f"{path}: a figure (.svg, .pdf or .png) goes with --head L2H1, a page (.html) without")
     if head is not None and (settings["heads"] is not None or settings["threshold"]):
         raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
+    if query is not None and (
+        head is None or any(settings[name] for name in ("target", "heads")) or gold or prediction
+    ):
+        raise typer.BadParameter("--query is that of one --head in a text or a pair: --head L2H1 --query are")
     columns = settings.pop("columns")
     loading = {name: settings.pop(name) for name in ("device", "revision", "trust_remote_code")}
     if (gold is None) != (sentence is None):
@@ -259,6 +268,14 @@ def attention(
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     names = model or ["pocket"]
     loaded = [bertology.load_encoder(name, **loading) for name in names]
+    if query is not None:
+        if texts is None or len(loaded) * len(texts) != 1:
+            raise typer.BadParameter("--query is that of one text and one --model")
+        how = {name: settings[name] for name in ("second", "language", "split_at_spaces")}
+        products = query_key(texts[0], query, head=str(head), model=loaded[0], occurrence=occurrence, **how)
+        products.plot().save(path)
+        typer.echo("\n".join([*aligned(products.rows()), "", f"{path}: {products.head} of {names[0]}"]))
+        return
     # None for all layers, so that heads alone can choose them.
     depth = min(encoder.n_layers for encoder in loaded)
     chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
+from bertology.errors import CorpusError, quoted
 
 IGNORED = frozenset({"-100", "-100.0"})
 """Labels of what is not asked about, as in data prepared for Hugging Face's losses, which ignore −100."""
@@ -431,3 +432,20 @@ def _joined(strings: Iterable[str]) -> list[bytes | memoryview]:
     """Strings as UTF-8 and where each ends, as parts of a hash."""
     encoded = [value.encode("utf-8", "surrogatepass") for value in strings]
     return [b"".join(encoded), np.cumsum([0, *map(len, encoded)]).data]
+
+
+def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
+    """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
+    places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
+    if not places:
+        near = f"its words are {quoted(' '.join(sentence.words))}"
+        raise CorpusError(f"word {quoted(word)} is not in the text; {near}")
+    if occurrence is None and len(places) > 1:
+        raise CorpusError(
+            f"word {quoted(word)} stands {len(places)} times in the text: choose one with --occurrence 1 to "
+            f"{len(places)} (occurrence=… in Python)"
+        )
+    if occurrence is not None and not 1 <= occurrence <= len(places):
+        times = f"{len(places)} time{'s' * (len(places) > 1)}"
+        raise CorpusError(f"occurrence {occurrence} of {quoted(word)}: it stands {times} in the text, from 1")
+    return places[(occurrence or 1) - 1]

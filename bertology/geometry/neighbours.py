@@ -349,23 +349,6 @@ class Neighbours:
         return str(self.frame[columns].to_html(index=False, float_format="{:.3f}".format, na_rep="–", max_rows=60))
 
 
-def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
-    """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
-    places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
-    if not places:
-        near = f"its words are {quoted(' '.join(sentence.words))}"
-        raise CorpusError(f"word {quoted(word)} is not in the text; {near}")
-    if occurrence is None and len(places) > 1:
-        raise CorpusError(
-            f"word {quoted(word)} stands {len(places)} times in the text: choose one with --occurrence 1 to "
-            f"{len(places)} (occurrence=… in Python)"
-        )
-    if occurrence is not None and not 1 <= occurrence <= len(places):
-        times = f"{len(places)} time{'s' * (len(places) > 1)}"
-        raise CorpusError(f"occurrence {occurrence} of {quoted(word)}: it stands {times} in the text, from 1")
-    return places[(occurrence or 1) - 1]
-
-
 def find_neighbours(
     sentence: Sentence,
     place: int,

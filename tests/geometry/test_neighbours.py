@@ -10,9 +10,9 @@ from sklearn.neighbors import NearestNeighbors
 import bertology
 from bertology.activations import _extract
 from bertology.activations.layers import LayerVectors
-from bertology.corpora import Sentence, Sentences, Target
+from bertology.corpora import Sentence, Sentences, Target, word_place
 from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences, word_place
+from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences
 
 
 def blocks(vectors, size):
