@@ -197,6 +197,29 @@ def _bar(share: float, width: int) -> str:
     return ("█" * whole + _EIGHTHS[eighths].strip()).ljust(width)
 
 
+@command(
+    "how-to/cloze",
+    'bertology answer "Who sees the dog?" "The king sees the dog." --model tuned-span/seed-1',
+    'bertology answer "Wer?" "Der Hund schläft." --model FOLDER --top 1 --format json',
+    settings="device revision trust_remote_code",
+)
+def answer(question: str, passage: str, *, model: str, top: int = 5, format: Format = "table", **settings: Any) -> None:
+    """Show the most probable answers to a question, as parts of a passage, by a model fine-tuned on questions.
+
+    Args:
+        question: The question.
+        passage: The text that its answer is a part of.
+        model: A folder or a hub id, with a head for answers, as of bertology finetune --task span.
+        top: Number of answers shown.
+    """
+    from bertology.finetuning.answering import answer as answers_of
+
+    found = answers_of(question, passage, model=model, top=top, **settings)
+    rows = [("%", "answer"), *((f"{100 * one.probability:.1f}", one.text or "(no answer)") for one in found)]
+    about = {"question": question, "passage": passage, "model": model}
+    print_found(format, [*aligned(rows), "", f"model: {folder_name(model)}"], lambda: pd.DataFrame(found), about)
+
+
 def _about_model(model: str) -> list[str]:
     """A note on a model that is embedded, which is a toy; nothing on other models."""
     about = KNOWN_MODELS.get(model, "")
