@@ -199,8 +199,8 @@ def _bar(share: float, width: int) -> str:
 
 @command(
     "how-to/cloze",
-    'bertology answer "Who sees the dog?" "The king sees the dog." --model tuned-span/seed-1',
-    'bertology answer "Wer?" "Der Hund schläft." --model FOLDER --top 1 --format json',
+    'bertology answer "Who sleeps?" "The dog sleeps." --model tuned/seed-1',
+    'bertology answer "Wer?" "Der Hund schläft." --model tuned/seed-1 --top 1',
     settings="device revision trust_remote_code",
 )
 def answer(question: str, passage: str, *, model: str, top: int = 5, format: Format = "table", **settings: Any) -> None:
