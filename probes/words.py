@@ -10,13 +10,19 @@
   Universal relations only, the part before the colon, so that treebanks can be compared.
 - ``feats:Number``: the value of a feature (``Sing``, ``Plur``) of every word that has it. Probing morphology word by
   word goes back to Belinkov et al. (2017), *What do Neural Machine Translation Models Learn about Morphology?*;
-  features and values are those of Universal Dependencies (Nivre et al. 2020).
+  features and values are those of Universal Dependencies (Nivre et al. 2020). ``feats:Number:NOUN`` is about nouns
+  alone, with a readout, baselines and controls of their own; ``feats:all`` stands for every feature of a corpus, of all
+  words and of each part of speech.
 """
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bertology.corpora import Sentences
+import numpy as np
+
+from bertology.corpora import Sentences, ShardedSentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
 from bertology.probing.items import mapped_examples
@@ -48,19 +54,83 @@ class Feature(RepresentationProbe):
     """Which value of a UD feature (Number, Tense …) does each word that has it show?"""
 
     feature: str
-    task_form = "feats:{feature}"
+    upos: str = ""  # the part of speech whose words are asked about; all words when empty
     subject = "word classes"
     reference = "Belinkov et al. 2017"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
+    fixed_fields = ("upos",)
+
+    @property
+    def task(self) -> str:
+        """``feats:Number``, or ``feats:Number:NOUN``."""
+        return ":".join(filter(None, ["feats", self.feature, self.upos]))
 
     def examples(self, sentences: Sentences) -> Examples:
-        """Every word that has the feature, with its value."""
+        """Every word that has the feature, with its value; of one part of speech where one is named."""
         values = {feats: _features(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
         if not any(values.values()):
             known = sorted({name for feats in values for name in _features(feats)})
             raise CorpusError(f"no word has the feature {quoted(self.feature)}: the features are {listed(known)}")
-        return mapped_examples(sentences, "feats", values)
+        found = mapped_examples(sentences, "feats", values)
+        if not self.upos:
+            return found
+        upos = layer_examples(sentences, "upos")
+        tags = dict(zip(upos.words.tolist(), map(upos.values.__getitem__, upos.codes.tolist()), strict=True))
+        of_word = np.array([tags.get(word, "") for word in found.words.tolist()], dtype=object)
+        if not (of_word == self.upos).any():
+            known = sorted({*of_word.tolist()} - {""})
+            raise CorpusError(f"no {self.upos} has the feature {quoted(self.feature)}: it is found in {listed(known)}")
+        keep = of_word == self.upos
+        return replace(found, spans=found.spans[keep], codes=found.codes[keep], clusters=found.clusters[keep])
+
+
+_FEWEST = 10
+"""Least number of times that the second most frequent value of a feature has to occur in train, and in test."""
+
+
+def _every_feature(splits: Mapping[str, Sentences]) -> dict[str, str]:
+    """The features of a corpus, each of all words and of each part of speech, with why one is not asked about.
+
+    A part of speech is named where the feature is found in several of them.
+    """
+    counts: dict[str, dict[str, Counter[str]]] = {"train": defaultdict(Counter), "test": defaultdict(Counter)}
+    for split, times in counts.items():
+        sentences = splits[split]
+        if isinstance(sentences, ShardedSentences):
+            raise CorpusError("task feats:all does not count features in shards: name the features, feats:Number")
+        layer_examples(sentences, "feats")  # an error where there are none
+        feats, upos = (sentences.layers.get(name) for name in ("feats", "upos"))
+        assert feats is not None
+        tags = upos.codes if upos else np.full(sentences.n_words, -1)
+        pairs, number = np.unique(np.stack([feats.codes, tags]), axis=1, return_counts=True)
+        for (code, tag), n in zip(pairs.T.tolist(), number.tolist(), strict=True):
+            for name, value in _features(feats.values[code]).items() if code >= 0 else ():
+                times[name][value] += n
+                if upos and tag >= 0:
+                    times[f"{name}:{upos.values[tag]}"][value] += n
+    names = [name for name in sorted({*counts["train"], *counts["test"]}) if ":" not in name]
+    found = {}
+    for name in names:
+        parts = sorted(part for part in {*counts["train"], *counts["test"]} if part.startswith(f"{name}:"))
+        for one in (name, *parts) if len(parts) > 1 else (name,):
+            found[one] = next(filter(None, (_too_few(times[one], split) for split, times in counts.items())), "")
+    return found
+
+
+def _too_few(values: Counter[str], split: str) -> str:
+    """The reason why a feature with such values in a split cannot be asked about; empty where it can."""
+    if len(values) < 2:
+        return f"in {split} the one value {next(iter(values))}" if values else f"not in {split}"
+    second, n = values.most_common(2)[1]
+    times = "once" if n == 1 else f"{n} times"
+    return f"in {split} its second value, {second}, {times}; {_FEWEST} are due" if n < _FEWEST else ""
+
+
+def _feature(argument: str) -> Feature:
+    """The probe of ``Number``, or of ``Number:NOUN``."""
+    feature, _, upos = argument.partition(":")
+    return Feature(feature.strip(), upos.strip().upper())
 
 
 def _features(feats: str) -> dict[str, str]:
@@ -93,4 +163,6 @@ NER = _word(
     metrics=_IOB2,
 )
 DEPREL = DependencyRelations()
-FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, Feature)
+FEATS = ProbeFamily(
+    "UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, _feature, every=_every_feature
+)

@@ -156,14 +156,20 @@ def task_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str,
     }
 
 
-def noted(family: Family, probe: Probe, tables: TaskRows) -> TaskRows:
-    """The same rows, those of controls with their notes, so that results can be read without the task."""
+def noted(family: Family, probe: Probe, tables: TaskRows, *, left_out: str | None = None) -> TaskRows:
+    """The same rows, those of controls with their notes, so that results can be read without the task.
+
+    Rows of the task itself have what was ``left_out`` of the name such as ``feats:all`` by which it was asked for.
+    """
     notes, rows = dict[str, Any](), list(tables.rows)
     for note in (*family.controls(probe), *family.baselines(probe)):
         notes[note.name] = note[1:]
     for place, row in enumerate(rows):
-        if row.control in notes:
-            params = {**json.loads(row.params_json), "note": notes[row.control]}
+        more = {"note": notes[row.control]} if row.control in notes else {}
+        if left_out and row.control == "none":
+            more["left_out"] = left_out
+        if more:
+            params = {**json.loads(row.params_json), **more}
             rows[place] = replace(row, params_json=json.dumps(params, sort_keys=True))
     return replace(tables, rows=tuple(rows))
 

@@ -288,7 +288,7 @@ def items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Examples
     """The checked items of a split; of a fold those whose sentences are in it."""
     sentences, where = splits.by_name[split], f"task {probe.task}, {split} split"
     try:
-        examples = probe.examples(sentences)
+        examples = probe.split_examples(sentences, split)
     except CorpusError as error:
         raise CorpusError(f"{where}: {error}") from error
     except Exception as error:

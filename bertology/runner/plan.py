@@ -5,9 +5,10 @@ The grid of an experiment is cut into places by numbers alone (:func:`places_of`
 """
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from bertology.families.request import (
 )
 from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
+from bertology.probing.probes import every_argument
 from bertology.results import ResultRow
 from bertology.results.cells import Cell, name_of
 from bertology.results.rows import counterpart
@@ -53,6 +55,8 @@ class _Resolver:
 
     _whole: Corpus | None = None
     _known: dict[object, Any] = field(default_factory=dict)
+    left_out: dict[tuple[CorpusSettings, str], str] = field(default_factory=dict)
+    """What was left out of the name such as ``feats:all`` by which a task of a corpus was asked for, and why."""
 
     def once(self, key: object, find: Callable[..., T], *args: Any, **options: Any) -> T:
         """Results of a function, looked up once for each key."""
@@ -80,7 +84,13 @@ class _Resolver:
             replace(pair, corpus=corpus, splits=splits),
             has_control=RANDOM in request.controls and model.init == "pretrained",
         )
-        return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()))
+        corpus_settings = request.corpora[0]
+        left_out = {task: text for (of, task), text in self.left_out.items() if of == corpus_settings}
+        return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()), left_out)
+
+    def splits_by_name(self, request: ProbeRequest) -> Mapping[str, Any]:
+        """The splits that the tasks of a request read, before it is known whether the corpus has items for them."""
+        return self._text(request, [get_probe(task.name) for task in request.tasks])[1].by_name
 
     def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
         """The model under its display name, with all layers and an empty corpus."""
@@ -206,6 +216,8 @@ class Plan:
 
     pair: ModelCorpus
     probes: tuple[Probe, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """By task, what was left out of the name such as ``feats:all`` that it was asked for by, and why."""
 
     @cached_property
     def fits(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
@@ -290,7 +302,7 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """Notes on the corpus: how it was split, which texts were seen, and what was left out of it."""
         corpus, splits = self.pair.corpus, self.pair.splits
-        notes = list(splits.notes)
+        notes = [*splits.notes, *dict.fromkeys(f"left out, {text}" for text in self.left_out.values())]
         # Most texts of a split that is read twice; fewer are counted in rows.
         if splits.n_repeated and 2 * splits.n_repeated > len(splits.test):
             counts = f"{splits.n_repeated:,} of {len(splits.test):,} texts of test are in train as well"
@@ -612,7 +624,7 @@ def resolve_work(
     resolver, part, needing = _Resolver(corpus), part or Shard(), None
     for task in reversed(experiment.tasks):
         needing = task.name if get_probe(task.name).needs_reference else needing
-    experiment = with_checkpoints(experiment, resolver)
+    experiment = _with_every_argument(with_checkpoints(experiment, resolver), resolver)
     contract.check_controls(experiment.controls, map(attrgetter("name"), experiment.tasks))
     if needing is not None and not any(map(attrgetter("reference"), experiment.models)):
         remedy = "give one with --reference, or in an experiment with reference: of a model"
@@ -641,6 +653,7 @@ def refusals(experiment: Experiment) -> dict[tuple[str, str, str], str]:
     As far as that can be known without the model's weights.
     """
     resolver, found = _Resolver(), dict[tuple[str, str, str], str]()
+    experiment = _with_every_argument(experiment, resolver)
     for model, (corpus, tasks) in itertools.product(experiment.models, _tasks_by_corpus(experiment)):
         settings = model.model_copy(update={"id": model.training, "reference": experiment.reference_of(model)})
         for task in tasks:
@@ -676,6 +689,27 @@ def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) 
             raise BertologyError(f"two models are called {quoted(model.title)}: give each an id of its own")
         known.add(model.title)
     return experiment.model_copy(update={"models": tuple(models)})
+
+
+def _with_every_argument(experiment: Experiment, resolver: _Resolver) -> Experiment:
+    """The experiment with a task for each argument that ``all`` stands for, on those corpora that have items for it."""
+    tasks, by_corpus = dict[str, TaskSettings](), _tasks_by_corpus(experiment)
+    for task in experiment.tasks:
+        asked, on = [settings for settings, of in by_corpus if task in of], defaultdict[str, list[str]](list)
+        for settings in asked:
+            request = experiment.of_one(experiment.models[0], settings, (task,))
+            if (found := every_argument(task.name, partial(resolver.splits_by_name, request))) is None:
+                break
+            for name in found[0]:
+                on[name].append(settings.title)
+                if found[1]:
+                    resolver.left_out[settings, get_probe(name).task] = f"{task.name}: {found[1]}"
+        for name, some in on.items():
+            only = task.corpora if len(some) == len(asked) else tuple(some)
+            tasks.setdefault(name, task.model_copy(update={"name": name, "corpora": only}))
+        if not on:
+            tasks.setdefault(task.name, task)
+    return experiment.model_copy(update={"tasks": tuple(tasks.values())})
 
 
 def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:

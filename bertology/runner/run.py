@@ -358,7 +358,8 @@ class _Session:
                 found = [family.rows(draws, scoring) for draws in unit.by_config]
             else:
                 return [failed_rows(family, cells, scoring) for cells in chain.from_iterable(unit.by_config)]
-            return [noted(family, unit.probe, rows) for rows in found]
+            left_out = unit.plan.left_out.get(unit.probe.task)
+            return [noted(family, unit.probe, rows, left_out=left_out) for rows in found]
 
         units, n_threads = (*done, *failed), min(self._options.jobs or _n_processors(), _MOST_AT_ONCE)
         # Each on one core, since products of this size take longer on several.
