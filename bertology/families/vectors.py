@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_MOST_DRAWS, _APART = (
+    100,
+    1_000_000,
+)  # draws of a control task until it has two labels, and how far their seeds are apart
 
 
 @dataclass(frozen=True)
@@ -158,12 +162,17 @@ class TaskData:
         """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
 
         Every written form has one label wherever it stands; of items of several words, or two spans, the form is all
-        of them. Where an item may have several labels, whole sets of them are drawn.
+        of them. Where an item may have several labels, whole sets of them are drawn. Where all forms of train get one
+        label, as happens to few of them, they are drawn again.
         """
         forms, vocabulary = self._forms[split]
         labels = self.targets("train")
         if labels.ndim == 1:
-            return control_labels(forms, vocabulary, np.bincount(labels, self.times, self.n_train_labels), seed=seed)
+            shares = np.bincount(labels, self.times, self.n_train_labels)
+            seeds = (seed + draw * _APART for draw in range(_MOST_DRAWS))
+            of_train = ((one, control_labels(*self._forms["train"], shares, seed=one)) for one in seeds)
+            chosen = next((one for one, drawn in of_train if (drawn != drawn[0]).any()), seed)
+            return control_labels(forms, vocabulary, shares, seed=chosen)
         sets, times = np.unique(labels, axis=0, return_counts=True)
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 

@@ -88,9 +88,12 @@ class View(Tables):
         return views.overview_of(self.tables)
 
     def shown(self) -> tuple[Table, ...]:
-        """All tables, each followed by its groups; the summary of several tasks after those of layers."""
+        """All tables, each followed by its groups; the summary of several tasks after those of layers.
+
+        Of many tasks that differ by what stands after a colon (``feats:all``) the summary alone.
+        """
         shown: list[Table] = []
-        for table in self.tables:
+        for table in () if views.are_variants(self.overview) else self.tables:
             shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
         shown += [views.summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += self.pipelines[:1]
@@ -98,8 +101,9 @@ class View(Tables):
 
     def whole(self) -> tuple[Table, ...]:
         """All tables, with every head and seed, and the layers of mixtures."""
+        of_variants = [table.table() for table in self.tables] if views.are_variants(self.overview) else []
         by_seed = [table.seeds() for table in self.tables if table.n_seeds > 1]
-        return (*self.shown(), *by_seed, *self.pipelines[1:], *self.all_heads)
+        return (*self.shown(), *of_variants, *by_seed, *self.pipelines[1:], *self.all_heads)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""

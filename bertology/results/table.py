@@ -635,6 +635,12 @@ def _rendered(table: Table, width: int) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    dropped = list[str]()
+    for header in table.spare:
+        if _width(table) <= width - 2:
+            break
+        dropped += [header] if header in table.headers else []
+        table = table.columns([place for place, name in enumerate(table.headers) if name != header])
     if table.series:  # shorter labels, and as many columns of the series as there is room for
         names = [shortened(line.label, max(_LEAST_NAME, width // 3)) for line in table.lines]
         if len(set(names)) == len(names):
@@ -642,10 +648,8 @@ def _rendered(table: Table, width: int) -> RenderableType:
             table = replace(table, lines=tuple(lines))
         thinner = (table.thinned(most) for most in range(table.series, 1, -1))
         table = next((thin for thin in thinner if _width(thin) <= width - 2), table.thinned(1))
-    for header in table.spare:
-        if _width(table) <= width - 2:
-            break
-        table = table.columns([place for place, name in enumerate(table.headers) if name != header])
+        more = [Note("left to the CSV", ", ".join(dropped))] if dropped else []
+        table = replace(table, notes=(*table.notes, *more))
     strips = _strips(table, min(_STRIP_MOST, width - _width(table) - 6)) if table.is_drawn else ()
     notes = RichTable.grid(padding=(0, 2))
     for note in table.notes:

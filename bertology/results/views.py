@@ -439,7 +439,9 @@ def _intervals(table: LayerTable, main: Sequence[ResultRow]) -> str:
 
 
 def summary_table(tables: Sequence[LayerTable]) -> Table:
-    """Layers by tasks: the main metric of each table side by side."""
+    """Layers by tasks: the main metric of each table side by side; of many tasks :func:`tasks_table`."""
+    if len(tables) > MOST_SIDE_BY_SIDE:
+        return tasks_table(tables)
     lines = [{line.layer: line for line in table.lines} for table in tables]
     rows: dict[str, list[Any]] = {}
     for layer in sorted(set().union(*lines)):
@@ -448,23 +450,79 @@ def summary_table(tables: Sequence[LayerTable]) -> Table:
     labels = baseline_labels(tables)
     rows |= {label: [of.get(label) for of in of_baselines] for label in labels}
     best = {(layer_label(at), column) for column, of in enumerate(lines) for at in of if of[at].in_best_set}
-    notes = [BEST_NOTE] if any(table.compared for table in tables) else []
-    for name in ("model", "corpus", "split"):
-        values = {getattr(table.about, name) for table in tables} - {None}
-        notes += [Note(name, str(next(iter(values))))] if len(values) == 1 else []
-    notes += alignment_notes(*(table.about for table in tables))
+    notes = [*([BEST_NOTE] if any(table.compared for table in tables) else []), *_shared_notes(tables)]
     metrics, headers = [table.metric for table in tables], summary_headers(tables)
     return Table.of("layers by tasks, %", headers, rows, notes, metric=metrics, best=best, baselines=labels)
 
 
+def _shared_notes(tables: Sequence[LayerTable]) -> Iterator[Note]:
+    """What all tables are of, and how the words of their data are aligned."""
+    for name in ("model", "corpus", "split"):
+        values = {getattr(table.about, name) for table in tables} - {None}
+        if len(values) == 1:
+            yield Note(name, str(values.pop()))
+    yield from alignment_notes(*(table.about for table in tables))
+
+
+MOST_SIDE_BY_SIDE = 6
+"""Largest number of tasks that stand side by side as columns; more of them are the rows of a table."""
+
+
+def are_variants(tables: Sequence[LayerTable]) -> bool:
+    """Whether tables are of many tasks that differ by what stands after a colon, such as all features of a corpus."""
+    return len(tables) > MOST_SIDE_BY_SIDE and len({table.task.partition(":")[0] for table in tables}) == 1
+
+
+def tasks_table(tables: Sequence[LayerTable]) -> Table:
+    """Tasks by layers: the main metric of each table in a row, with its counts, controls, baselines and best layers."""
+    layers, labels = sorted({line.layer for table in tables for line in table.lines}), baseline_labels(tables)
+    stem = f"{tables[0].task.partition(':')[0]}:" if are_variants(tables) else ""
+    names = apart([[table.task.removeprefix(stem), *_details(table)] for table in tables])
+    beside = [name for name in ("random_init", "selectivity") if any(name in table.shown for table in tables)]
+    titles = [LAYER_COLUMNS[name].title for name in beside]
+    headers = ["items", "classes", *labels, *titles, "best", "layers", *map(str, layers)]
+    rows, best, baselines = dict[str, list[Any]](), list[tuple[str, int]](), dict[str, BaselineLine]()
+    for name, table in zip(names, tables, strict=True):
+        of_baselines, top = {line.label: line for line in table.baselines}, table.best_line
+        baselines |= of_baselines
+        by_layer, tied = (
+            {line.layer: line.main for line in table.lines},
+            [x.layer for x in table.lines if x.in_best_set],
+        )
+        rows[name] = [table.about.n_items, table.about.n_classes]
+        rows[name] += [of_baselines[label].main if label in of_baselines else None for label in labels]
+        rows[name] += [top.scores[column] if top else None for column in (*beside, "main")]
+        rows[name] += [layers_named(tied or [top.layer]).partition(" ")[2] if top else "", *map(by_layer.get, layers)]
+        best += [(name, headers.index(str(layer))) for layer in tied]
+    notes = [Note("best", "score of the best layer, chosen on the split shown, which makes it a little too high")]
+    notes += [Note("layers", BEST_NOTE.text)] if best else []
+    notes += [Note(INTERVAL, f"[ ] 95 %, {covered([table.n_seeds for table in tables])}")]
+    notes += [Note(" and ".join(titles), "of that layer")] if titles else []
+    notes += [Note(label, baselines[label].note) for label in labels] + [*_shared_notes(tables)]
+    left_out = dict.fromkeys(table.about.param("left_out", "") for table in tables)
+    return Table.of(
+        f"{stem.removesuffix(':') or 'tasks'} by layers, %",
+        headers,
+        rows,
+        [*notes, *(Note("left out", text) for text in left_out if text)],
+        metric={name: table.metric for name, table in zip(names, tables, strict=True)},
+        intervals={headers.index("best")},
+        best=best,
+        corner="Task",
+        spare=tuple(titles),
+        series=len(layers),
+    )
+
+
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
-    described = []
-    for table in tables:
-        about = table.about
-        more = about.model, about.corpus, about.split, about.pooling, about.reading
-        described.append([f"{table.task} {metric_title(table.metric)}", *(one or "" for one in more)])
-    return tuple(apart(described))
+    return tuple(apart([[f"{table.task} {metric_title(table.metric)}", *_details(table)] for table in tables]))
+
+
+def _details(table: LayerTable) -> list[str]:
+    """What may set tables of one task apart."""
+    about = table.about
+    return [one or "" for one in (about.model, about.corpus, about.split, about.pooling, about.reading)]
 
 
 def model_table(tables: Sequence[LayerTable]) -> Table:

@@ -217,7 +217,8 @@ class Plan:
     pair: ModelCorpus
     probes: tuple[Probe, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """By task, what was left out of the name such as ``feats:all`` that it was asked for by, and why."""
+    """By task, what was left out of the name such as ``feats:all`` that it was asked for by, and why, if anything; no
+    other tasks are in it."""
 
     @cached_property
     def fits(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
@@ -302,7 +303,7 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """Notes on the corpus: how it was split, which texts were seen, and what was left out of it."""
         corpus, splits = self.pair.corpus, self.pair.splits
-        notes = [*splits.notes, *dict.fromkeys(f"left out, {text}" for text in self.left_out.values())]
+        notes = [*splits.notes, *dict.fromkeys(f"left out, {text}" for text in self.left_out.values() if text)]
         # Most texts of a split that is read twice; fewer are counted in rows.
         if splits.n_repeated and 2 * splits.n_repeated > len(splits.test):
             counts = f"{splits.n_repeated:,} of {len(splits.test):,} texts of test are in train as well"
@@ -702,8 +703,8 @@ def _with_every_argument(experiment: Experiment, resolver: _Resolver) -> Experim
                 break
             for name in found[0]:
                 on[name].append(settings.title)
-                if found[1]:
-                    resolver.left_out[settings, get_probe(name).task] = f"{task.name}: {found[1]}"
+                text = f"{task.name}: {found[1]}" if found[1] else ""
+                resolver.left_out[settings, get_probe(name).task] = text
         for name, some in on.items():
             only = task.corpora if len(some) == len(asked) else tuple(some)
             tasks.setdefault(name, task.model_copy(update={"name": name, "corpora": only}))
