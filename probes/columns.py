@@ -1,8 +1,8 @@
 """Any annotation by its name: which label, or which number, does each word, sentence or pair of texts have in a column?
 
 - ``word_label:COLUMN``: every word that has a label in the layer COLUMN of the corpus: tags of one's own, or any
-  annotation that a corpus comes with (``word_label:lemma``). The method is that of ``pos`` (Liu et al. 2019,
-  *Linguistic Knowledge and Transferability of Contextual Representations*, §4).
+  annotation that a corpus comes with (``word_label:deprel``), but no open class such as lemmas. The method is that of
+  ``pos`` (Liu et al. 2019, *Linguistic Knowledge and Transferability of Contextual Representations*, §4).
 - ``sentence_label:COLUMN``: every sentence that is labelled as a whole, such as by the sentiment of a review, read off
   the mean over its words (Conneau et al. 2018, *What you can cram into a single vector*).
 - ``pair_label:COLUMN``: every pair of texts, read as one text: does one follow from the other, do they mean the same?
@@ -25,6 +25,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+import numpy as np
+
 from bertology.corpora import IGNORED, Sentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, sentence_examples, target_examples
@@ -33,6 +35,8 @@ from bertology.probing.probes import SentenceProbe
 
 _MOST_NUMBERS = 20
 """Distinct whole numbers that may still be classes, such as ratings."""
+_OPEN_CLASS, _RARE = 300, 5
+"""Labels that words may have where over a quarter of them are rare, and the occurrences below which one is rare."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(inf|nan)", re.IGNORECASE | re.ASCII)
 _WHOLE = re.compile(r"[-+]?\d+(\.0)?", re.ASCII)
 """A whole number; of those with gaps pandas makes floats, ``1.0``."""
@@ -79,7 +83,14 @@ class WordLabel(_Column):
         """
         if self.column not in sentences.layers:
             raise _no_column(self.column, "word", sentences.layers, others=sentences.target_layers)
-        return self._checked(layer_examples(sentences, self.column), "word_number")
+        examples = layer_examples(sentences, self.column)
+        times = np.unique(examples.codes, return_counts=True)[1]
+        n_rare = int((times < _RARE).sum())
+        if "accuracy" in self.metrics and len(times) > _OPEN_CLASS and n_rare > len(times) / 4:
+            problem = f"holds an open class: {n_rare:,} of {len(times):,} labels occur fewer than {_RARE} times"
+            remedy = "so that test has many that train lacks; take a column of few labels, or unseen_lemmas:TASK"
+            raise CorpusError(f"column {quoted(self.column)} {problem}, {remedy}")
+        return self._checked(examples, "word_number")
 
 
 class WordNumber(WordLabel):
