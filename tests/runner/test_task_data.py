@@ -52,6 +52,18 @@ def test_a_label_never_seen_in_train_is_counted_and_cannot_be_fitted_to(data: Ta
     assert data.targets("train").tolist() == data.train.codes.tolist()
 
 
+def test_a_control_task_of_few_forms_has_two_labels(splits: Splits) -> None:
+    tags = {"a": "X", "b": "Y"}
+    text = [
+        sentence(str(n), " ".join(words), [tags[w] for w in words]) for n, words in enumerate(["aab", "aba", "aaa"])
+    ]
+    data = TaskData.of(get_probe("pos"), Splits(*[Sentences(text)] * 3))
+    for seed in range(20):
+        labels = [data.control(split, seed=seed).tolist() for split in ("train", "test")]
+        assert labels[0] == labels[1]
+        assert set(labels[0]) == {0, 1}
+
+
 def test_control_labels_are_one_a_word_form_in_all_splits(data: TaskData) -> None:
     # Hewitt & Liang 2019, §2.1: a type has one label wherever it stands.
     label_of: dict[str, set[int]] = {}
