@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bertology._compare import ModelComparison, compare
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
-    from bertology.encoders import Encoder, load_encoder
+    from bertology.encoders import Encoder, load_encoder, resolve_model
     from bertology.families.models import compare_models
     from bertology.finetuning import FineTuned, FineTunedGrid, finetune, finetune_grid
     from bertology.landscapes import Landscape, landscape
@@ -70,4 +70,5 @@ __all__ = [
     "probe",
     "read_results",
     "register_probe",
+    "resolve_model",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from bertology.geometry.alignment import AlignedTexts
     from bertology.results.predictions import FittedProbe
 
+P, T = ParamSpec("P"), TypeVar("T")
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
 
@@ -150,6 +152,24 @@ def probe(
     return results
 
 
+def _texts_first(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose call with a model among or before its texts is an error of one line."""
+    names = [
+        name for name, one in inspect.signature(function).parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+
+    @wraps(function)
+    def checked(*given: P.args, **settings: P.kwargs) -> T:
+        first: Any = given[0] if given else None
+        is_text = first is None or hasattr(first, "__len__") or hasattr(first, "__iter__")
+        if len(given) > len(names) or not is_text:
+            call = f"{function.__name__}({', '.join(names)}, model=…)"
+            raise BertologyError(f"{function.__name__}: the model is given by name, after the texts: write {call}")
+        return function(*given, **settings)
+
+    return checked
+
+
 def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
     """Names that identify the given models; torch is imported only if one of them is an object."""
     if names is None and all(isinstance(model, str | Path) for model in models):
@@ -181,6 +201,7 @@ def _opened(model: Any, loading: dict[str, Any]) -> Encoder:
 
 @explained_system_errors()
 @explained_shortage("this search")
+@_texts_first
 def neighbours(
     text: Text,
     word: str,
@@ -283,6 +304,7 @@ def align(first: str | Sentence, second: str | Sentence, **settings: Any) -> Ali
 def align(first: Sequence[Text], second: Sequence[Text], **settings: Any) -> list[AlignedTexts]: ...
 @explained_system_errors()
 @explained_shortage("this alignment")
+@_texts_first
 def align(
     first: str | Sentence | Sequence[Text],
     second: str | Sentence | Sequence[Text],
@@ -354,6 +376,7 @@ def align(
 
 @explained_system_errors()
 @explained_shortage("this patching")
+@_texts_first
 def patch(
     text: str,
     other: str,
@@ -418,6 +441,7 @@ def patch(
 
 @explained_system_errors()
 @explained_shortage("this circuit")
+@_texts_first
 def circuit(
     text: str,
     other: str,
@@ -458,6 +482,7 @@ def circuit(
 
 @explained_system_errors()
 @explained_shortage("this attribution")
+@_texts_first
 def attribute(
     text: str | Sequence[str] | None = None,
     *,

@@ -115,6 +115,8 @@ def _every_feature(splits: Mapping[str, Sentences]) -> dict[str, str]:
         parts = sorted(part for part in {*counts["train"], *counts["test"]} if part.startswith(f"{name}:"))
         for one in (name, *parts) if len(parts) > 1 else (name,):
             found[one] = next(filter(None, (_too_few(times[one], split) for split, times in counts.items())), "")
+            if found[name]:  # what is too little of all words is so of each part of speech
+                break
     return found
 
 

@@ -83,7 +83,7 @@ class Form:
             chosen[key] = values
         alone = (of for key, of in self.beside.items() if key in chosen and of not in chosen)
         if lacking := self._lacking(chosen) or next(alone, ""):
-            raise CorpusError(f"columns: no {lacking}= is there; {self.remedy}")
+            raise CorpusError(f"columns: no {lacking.replace('|', '= or ')}= is there; {self.remedy}")
         return {key: chosen[key] for key in self.keys if key in chosen}
 
     def has_names(self, columns: Stated | None) -> bool:
@@ -95,7 +95,8 @@ class Form:
         """The error for a table with no known columns: those that it has, and how to name them."""
         needed = " and ".join(filter(None, (", ".join(self.needs[:-1]), self.needs[-1]))).replace("|", " or ")
         return CorpusError(
-            f"{source}: no columns {needed} among {listed(names)}{nor and f', nor {nor}'}; {self.remedy}"
+            f"{source}: no columns {needed} among {listed(names)}{nor and f', nor {nor}'}; "
+            f"{undivided(names) or self.remedy}"
         )
 
     def _names(self, key: str) -> tuple[str, ...]:
@@ -260,8 +261,14 @@ class Table:
     def checked(self, columns: Columns) -> Columns:
         """The columns, all of which it must have."""
         for column in (name for names in columns.values() for name in names):
-            check_name(f"column of {self.source}", column, self.columns)
+            check_name(f"column of {self.source}", column, self.columns, remedy=undivided(self.columns))
         return columns
+
+
+def undivided(names: Collection[str]) -> str:
+    """The remedy where the names of all columns were read as one; empty where they were not."""
+    is_one = len(names) == 1 and any(mark in name for name in names for mark in ",;|\t")
+    return "its first row was read as one column: name a file with commas .csv, one with tabs .tsv" if is_one else ""
 
 
 def is_list(value: Any) -> bool:

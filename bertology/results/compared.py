@@ -193,9 +193,9 @@ def _bounds(score: Score) -> dict[str, float | None]:
 def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> "pd.DataFrame":
     """A line for each model at each layer, and at its best layer, of all tasks whose models were compared.
 
-    Columns are ``task``, ``corpus``, ``metric``, ``at`` (``layer 3``, or ``best layer``), ``layer``, ``model``,
-    ``value``, ``ci_low`` and ``ci_high`` (of all its items; fractions), and ``in_best_set``: whether the model is not
-    separable from the best one there (``p_adj`` of at least 0.05).
+    Columns are ``model``, ``at`` (``layer 3``, or ``best layer``), ``value``, ``ci_low`` and ``ci_high`` (of all its
+    items; fractions), ``in_best_set``: whether the model is not separable from the best one there (``p_adj`` of at
+    least 0.05), ``layer``, ``task``, ``corpus`` and ``metric``.
 
     Raises:
         ResultsError: no models were compared.
@@ -222,10 +222,10 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
             values, better = [score.value for score in scores], firsts[0].higher_is_better
             inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
             for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True):
-                at = {"at": "best layer" if is_best else f"layer {layer}", "layer": first.layer}
+                at = "best layer" if is_best else f"layer {layer}"
+                line = {"model": names[str(first.model)], "at": at, **_bounds(score), "in_best_set": is_inside}
                 about = {"task": first.task, "corpus": first.corpus, "metric": first.metric}
-                model = {"model": names[str(first.model)], **_bounds(score), "in_best_set": is_inside}
-                lines.append({**about, **at, **model})
+                lines.append({**line, "layer": first.layer, **about})
     if not lines:
         raise ResultsError("no models were compared; give several to probe(model=…), or call bertology.compare_models")
     return pd.DataFrame(lines)

@@ -88,10 +88,12 @@ def write_paper(run: str | Path, out: str | Path, *, width: float = COLUMN_INCHE
     run, out = Path(run), Path(out)
     folder, results = RunFolder(run), read_results(run)
     experiment = folder.experiment()
-    tables = [table for view in results.overview() for table in view.shown()]
+    views: Any = results.overview()
+    tables = [table for view in views for table in view.shown()]
     files: dict[str, bytes] = {}
     shown = [*_figures(results, width, files), *_tables(tables, files)]
-    about = [table for table in tables if table.about]
+    of_tasks = [table.table() for view in views for table in getattr(view, "overview", ())]  # of many, not shown
+    about = [table for table in (*tables, *(of_tasks if len(tables) == 1 else ())) if table.about]
     record = folder.record()
     parts = [
         _models(results, experiment, record),
@@ -126,7 +128,7 @@ def _figures(results: Results, width: float, files: dict[str, bytes]) -> Iterato
     for name, figure in figures.items():
         is_wide = bool(figure.get_size_inches()[0] > _MOST_FOR_A_COLUMN)
         about, titles = figure.get_supxlabel(), [ax.get_title(loc="left") for ax in figure.axes]
-        title = "; ".join(dict.fromkeys(filter(None, titles)))
+        title = "; ".join(dict.fromkeys(map(_titled, filter(None, titles))))
         files[f"figures/{name}.pdf"] = figure_bytes(
             at_width(figure, PAGE_INCHES * width / COLUMN_INCHES if is_wide else width), "pdf"
         )
@@ -155,15 +157,18 @@ def _tables(tables: Sequence[Table], files: dict[str, bytes]) -> Iterator[str]:
 def _caption(table: Table) -> str:
     """One sentence on what is shown, of which model and data, and what bold means."""
     known = {note.about: note.text for note in table.notes}
-    subject, _, measure = table.title.partition(" · ")
-    model, data = known.get("model", "").partition(", ")[0], known.get("data", "").partition(": ")[0]
-    parts = [
-        f"{subject}: {measure}" if measure else subject,
-        f"of {model}" if model else "",
-        f"on {data}" if data else "",
-    ]
-    best = "; bold: statistically tied with the best layer" if STAR in known else ""
-    return latex_escaped(" ".join(filter(None, parts)) + best + ".")
+    model = known.get("model", "").partition(", ")[0]
+    corpus, split = (known.get(name, getattr(table.about, name, "")) for name in ("corpus", "split"))
+    data = f"all of {corpus}" if split == "all" else f"the {split} split of {corpus}"
+    data = f"{corpus}, {split}" if " " in split else data if corpus and split else corpus
+    what = " on ".join(filter(None, [model, data]))
+    best = "; bold: statistically tied with the best layer" if any(line.best for line in table.lines) else ""
+    return latex_escaped(_titled(table.title) + (f": {what}" if what else "") + best + ".")
+
+
+def _titled(title: str) -> str:
+    """The title of a table or figure in words: ``pos, accuracy (%) by layer`` of ``pos · accuracy by layer, %``."""
+    return re.sub(r"^(.*, )?([^,]*?)( by [^,]*)?, %", r"\1\2 (%)\3", title.replace(" · ", ", ", 1))
 
 
 def _models(results: Results, experiment: Experiment, record: Mapping[str, Any]) -> str:
@@ -176,8 +181,9 @@ def _models(results: Results, experiment: Experiment, record: Mapping[str, Any])
         about += [INITS[model.init]] if INITS[model.init] else []
         about += [f"revision {model.revision}"] if model.revision else []
         about += [f"weights {fingerprint[:12]}"] if fingerprint and model.init == "pretrained" else []
-        about += [f"vectors of words the {model.pooling} of their subwords'"]
-        about += [f"computed in {model.dtype}, vectors stored in {model.stored_dtype}"]
+        has_vectors = any(row.pooling for row in rows)  # attention heads and masked words have none that are stored
+        about += [f"vectors of words the {model.pooling} of their subwords'"] * has_vectors
+        about += [f"computed in {model.dtype}" + f", vectors stored in {model.stored_dtype}" * has_vectors]
         models.append(f"{_emph(model.title)} ({latex_escaped(', '.join(about))})")
     return f"What {' and '.join(models)} encode{'s' * (len(models) == 1)} was read by bertology {record['bertology']}."
 
@@ -219,7 +225,8 @@ def _told(note: Note) -> str:
 
 def _software(results: Results, experiment: Experiment, record: Mapping[str, Any]) -> str:
     """Seeds, statistics, versions and devices."""
-    seeds = f"Each fit was made with {experiment.seeds} seed{'s' * (experiment.seeds != 1)}"
+    is_fitted = any(row.n_train and row.layer is not None for row in results.rows)
+    seeds = f"each fit was made with {experiment.seeds} seed{'s' * (experiment.seeds != 1)}" if is_fitted else ""
     is_bca = any("bca" in (row.ci_method or "") for row in results.rows)
     by = [_INTERVALS] * is_bca + [_COMPARISONS] * bool(results.comparisons)
     statistics = " and ".join(rf"\citet{{{work.key}}}" for work in works() if work.short in by)
@@ -229,7 +236,9 @@ def _software(results: Results, experiment: Experiment, record: Mapping[str, Any
         versions += [f"{latex_escaped(f'{name} {version}')}{''.join(cites)}"] if name != "bertology" else []
     devices = sorted({str(session["device"]) for session in record["sessions"] if session.get("device")})
     software = f"Versions: {', '.join(versions)}; on {', '.join(devices)}."
-    return f"{seeds}{f'; intervals and sets of best layers follow {statistics}' * bool(by)}. {software}"
+    names = " and ".join(["intervals"] * is_bca + ["sets of best layers"] * bool(results.comparisons))
+    told = "; ".join(filter(None, [seeds, f"{names} follow {statistics}" if by else ""]))
+    return f"{told[:1].upper()}{told[1:]}. {software}" if told else software
 
 
 def _emph(text: str) -> str:

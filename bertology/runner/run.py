@@ -248,12 +248,11 @@ class _Session:
                             whole.advance(0 if outcome == "busy" else len(unit.cells))
                             if isinstance(outcome, Exception):
                                 options.echo(f"failed  {unit.title}")
-                                if self._raises:
+                                is_one_of_all = isinstance(outcome, BertologyError) and unit.is_one_of_all
+                                if self._raises and is_one_of_all:
                                     options.progress("").note(f"failed: {outcome}")
                                 is_bug = self._engine == "serial" and not isinstance(outcome, BertologyError)
-                                if (self._raises and unit.probe.task not in unit.plan.left_out) or (
-                                    options.fail_fast and is_bug
-                                ):
+                                if (self._raises and not is_one_of_all) or (options.fail_fast and is_bug):
                                     raise outcome
                                 if options.fail_fast:
                                     return self.notes

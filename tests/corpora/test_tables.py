@@ -247,7 +247,7 @@ FAULTS: list[tuple[Any, str | None, str]] = [
     (
         FRAME,
         "label=label",
-        r"columns: no text\|words= is there; name the columns as in --columns text=COLUMN,label=COLU",
+        r"columns: no text= or words= is there; name the columns as in --columns text=COLUMN,label=COLU",
     ),
     (FRAME, "text=text,at2=label", "columns: no text2= is there; name the columns as in --columns text=COLUMN,label="),
     (FRAME.assign(text=["", *TEXTS[1:]]), None, "data in memory, row 0: column 'text': found nothing; expected a text"),

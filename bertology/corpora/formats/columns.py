@@ -140,6 +140,7 @@ def _layout(path: Path, columns: str | Sequence[str] | None) -> tuple[tuple[str,
         is_known = all(map(_NAME.fullmatch, named)) and len(set(named)) == len(named) and "head" not in named
         if not is_known or "form" not in names or width != len(names):
             due = f"form (the words), names in small letters, each once, or _ for no use; no head; {width} in all"
+            due += "; of a table whose first row has names, text=COLUMN,label=COLUMN"
             raise wrong(f"{path}: columns", ",".join(names), due)
         return tuple(names), tabbed
     width = len(table[0]) if table else 0
