@@ -15,6 +15,7 @@
   words and of each part of speech.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -75,14 +76,13 @@ class Feature(RepresentationProbe):
         found = mapped_examples(sentences, "feats", values)
         if not self.upos:
             return found
-        upos = layer_examples(sentences, "upos")
-        tags = dict(zip(upos.words.tolist(), map(upos.values.__getitem__, upos.codes.tolist()), strict=True))
-        of_word = np.array([tags.get(word, "") for word in found.words.tolist()], dtype=object)
-        if not (of_word == self.upos).any():
-            known = sorted({*of_word.tolist()} - {""})
+        layer_examples(sentences, "upos")  # an error where there are none
+        upos = sentences.layers["upos"]
+        tags = np.array([*upos.values, ""], dtype=object)[upos.codes[found.words]]
+        if self.upos not in tags:
+            known = sorted({*tags.tolist()} - {""})
             raise CorpusError(f"no {self.upos} has the feature {quoted(self.feature)}: it is found in {listed(known)}")
-        keep = of_word == self.upos
-        return replace(found, spans=found.spans[keep], codes=found.codes[keep], clusters=found.clusters[keep])
+        return replace(found.subset(tags == self.upos, reason=""), skipped=found.skipped)
 
 
 _FEWEST = 10
@@ -92,39 +92,37 @@ _FEWEST = 10
 def _every_feature(splits: Mapping[str, Sentences]) -> dict[str, str]:
     """The features of a corpus, each of all words and of each part of speech, with why one is not asked about.
 
-    A part of speech is named where the feature is found in several of them.
+    Parts of speech are named where the feature is found in several, and can be asked about of all words.
     """
-    counts: dict[str, dict[str, Counter[str]]] = {"train": defaultdict(Counter), "test": defaultdict(Counter)}
-    for split, times in counts.items():
-        sentences = splits[split]
-        if isinstance(sentences, ShardedSentences):
-            raise CorpusError("task feats:all does not count features in shards: name the features, feats:Number")
-        layer_examples(sentences, "feats")  # an error where there are none
-        feats, upos = (sentences.layers.get(name) for name in ("feats", "upos"))
-        assert feats is not None
-        tags = upos.codes if upos else np.full(sentences.n_words, -1)
-        pairs, number = np.unique(np.stack([feats.codes, tags]), axis=1, return_counts=True)
-        for (code, tag), n in zip(pairs.T.tolist(), number.tolist(), strict=True):
-            for name, value in _features(feats.values[code]).items() if code >= 0 else ():
-                times[name][value] += n
-                if upos and tag >= 0:
-                    times[f"{name}:{upos.values[tag]}"][value] += n
-    names = [name for name in sorted({*counts["train"], *counts["test"]}) if ":" not in name]
-    found = {}
+    counts, found = {split: _counted(splits[split]) for split in ("train", "test")}, dict[str, str]()
+    names = sorted(set().union(*counts.values()))
     for name in names:
-        parts = sorted(part for part in {*counts["train"], *counts["test"]} if part.startswith(f"{name}:"))
-        for one in (name, *parts) if len(parts) > 1 else (name,):
-            found[one] = next(filter(None, (_too_few(times[one], split) for split, times in counts.items())), "")
-            if found[name]:  # what is too little of all words is so of each part of speech
-                break
+        whole, _, part = name.partition(":")
+        if not part or (not found[whole] and sum(one.startswith(f"{whole}:") for one in names) > 1):
+            reasons = (_too_few(times.get(name, {}), split) for split, times in counts.items())
+            found[name] = next(filter(None, reasons), "")
     return found
 
 
-def _too_few(values: Counter[str], split: str) -> str:
+def _counted(sentences: Sentences) -> dict[str, Counter[str]]:
+    """How often each value of a feature occurs, of all words and of each part of speech: ``Number:NOUN``."""
+    if isinstance(sentences, ShardedSentences):
+        raise CorpusError("task feats:all does not count features in shards: name the features, feats:Number")
+    items, upos, times = layer_examples(sentences, "feats"), sentences.layers.get("upos"), defaultdict(Counter[str])
+    named = [*map(":{}".format, upos.values), ""] if upos else [""]
+    tags = map(named.__getitem__, upos.codes[items.words].tolist() if upos else itertools.repeat(0))
+    for (code, tag), n in Counter(zip(items.codes.tolist(), tags, strict=False)).items():
+        for name, value in _features(items.values[code]).items():
+            for of in {name, f"{name}{tag}"}:
+                times[of][value] += n
+    return times
+
+
+def _too_few(values: Mapping[str, int], split: str) -> str:
     """The reason why a feature with such values in a split cannot be asked about; empty where it can."""
     if len(values) < 2:
         return f"in {split} the one value {next(iter(values))}" if values else f"not in {split}"
-    second, n = values.most_common(2)[1]
+    second, n = Counter(values).most_common(2)[1]
     times = "once" if n == 1 else f"{n} times"
     return f"in {split} its second value, {second}, {times}; {_FEWEST} are due" if n < _FEWEST else ""
 

@@ -412,11 +412,6 @@ class Unit:
         return tuple(reads)
 
     @property
-    def is_one_of_all(self) -> bool:
-        """Whether its task was asked for by a name such as ``feats:all``, whose others do not depend on it."""
-        return self.probe.task in self.plan.left_out
-
-    @property
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
         return bool(self.draws[0][0].weights.init != self.plan.pair.request.init)

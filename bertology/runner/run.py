@@ -248,7 +248,9 @@ class _Session:
                             whole.advance(0 if outcome == "busy" else len(unit.cells))
                             if isinstance(outcome, Exception):
                                 options.echo(f"failed  {unit.title}")
-                                is_one_of_all = isinstance(outcome, BertologyError) and unit.is_one_of_all
+                                is_one_of_all = (
+                                    isinstance(outcome, BertologyError) and unit.probe.task in unit.plan.left_out
+                                )
                                 if self._raises and is_one_of_all:
                                     options.progress("").note(f"failed: {outcome}")
                                 is_bug = self._engine == "serial" and not isinstance(outcome, BertologyError)
