@@ -17,7 +17,7 @@
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,6 +67,19 @@ class Feature(RepresentationProbe):
         """``feats:Number``, or ``feats:Number:NOUN``."""
         return ":".join(filter(None, ["feats", self.feature, self.upos]))
 
+    def stands_for(self, splits: Callable[[], Mapping[str, Sentences]]) -> Mapping[str, str] | None:
+        """Of ``feats:all`` the features of a corpus, each also by part of speech where it is found in several."""
+        if self.feature != "all":
+            return None
+        counts, found = {split: _counted(splits()[split]) for split in ("train", "test")}, dict[str, str]()
+        names = sorted(set().union(*counts.values()))
+        for name in names:
+            whole, _, part = name.partition(":")
+            if not part or (not found[f"feats:{whole}"] and sum(one.startswith(f"{whole}:") for one in names) > 1):
+                reasons = (_too_few(times.get(name, {}), split) for split, times in counts.items())
+                found[f"feats:{name}"] = next(filter(None, reasons), "")
+        return found
+
     def examples(self, sentences: Sentences) -> Examples:
         """Every word that has the feature, with its value; of one part of speech where one is named."""
         values = {feats: _features(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
@@ -87,21 +100,6 @@ class Feature(RepresentationProbe):
 
 _FEWEST = 10
 """Least number of times that the second most frequent value of a feature has to occur in train, and in test."""
-
-
-def _every_feature(splits: Mapping[str, Sentences]) -> dict[str, str]:
-    """The features of a corpus, each of all words and of each part of speech, with why one is not asked about.
-
-    Parts of speech are named where the feature is found in several, and can be asked about of all words.
-    """
-    counts, found = {split: _counted(splits[split]) for split in ("train", "test")}, dict[str, str]()
-    names = sorted(set().union(*counts.values()))
-    for name in names:
-        whole, _, part = name.partition(":")
-        if not part or (not found[whole] and sum(one.startswith(f"{whole}:") for one in names) > 1):
-            reasons = (_too_few(times.get(name, {}), split) for split, times in counts.items())
-            found[name] = next(filter(None, reasons), "")
-    return found
 
 
 def _counted(sentences: Sentences) -> dict[str, Counter[str]]:
@@ -163,6 +161,4 @@ NER = _word(
     metrics=_IOB2,
 )
 DEPREL = DependencyRelations()
-FEATS = ProbeFamily(
-    "UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, _feature, every=_every_feature
-)
+FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, _feature)

@@ -20,7 +20,7 @@ from bertology._settings import checked_settings
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders.batching import OnLong
-from bertology.errors import BertologyError, CorpusError, NameNotFoundError, cut, quoted
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
 from bertology.probing.items import Examples, Splits, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
@@ -142,6 +142,13 @@ class Probe(ABC):
     """Whether the model with random weights is a control of the task."""
     most_draws: ClassVar[int | None] = None
     """Maximum number of random initialisations; None for as many as are asked for."""
+
+    def stands_for(self, splits: Callable[[], Mapping[str, Sentences]]) -> Mapping[str, str] | None:
+        """The tasks that a name such as ``feats:all`` stands for, those left out with the reason; else None.
+
+        ``splits`` reads the corpus: its sentences by ``train``, ``dev`` and ``test``.
+        """
+        return None
 
     @property
     def scores(self) -> tuple[Metric, ...]:
@@ -268,9 +275,6 @@ class ProbeFamily:
     """The probe of an argument; it is an error if there is none."""
     default: Probe | None = None
     """The probe without an argument; None where there must be one."""
-    every: Callable[[Mapping[str, Sentences]], Mapping[str, str]] | None = None
-    """The arguments that ``all`` stands for on a corpus, given by split, with the reason why one of them is left out,
-    empty for those that are not; None where ``all`` has no such meaning."""
 
     @property
     def example(self) -> Probe:
@@ -366,27 +370,6 @@ def get_probe(name: str) -> Probe:
         raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
     newest.check_name(_registered_name(probe))
     return probe
-
-
-def every_argument(name: str, splits: Callable[[], Mapping[str, Sentences]]) -> tuple[tuple[str, ...], str] | None:
-    """The tasks that a name such as ``feats:all`` stands for on the splits of a corpus, and a note on what is left out.
-
-    None for any other name, for which the splits are not read.
-
-    Raises:
-        CorpusError: none is left.
-    """
-    before, _, argument = name.partition(":")
-    entry = _REGISTRY.newest(before.strip().lower().replace("-", "_")) if argument.strip() == "all" else None
-    component = entry.load() if entry else None
-    if not isinstance(component, ProbeFamily) or component.every is None:
-        return None
-    reasons = component.every(splits())
-    asked = tuple(f"{before.strip()}:{one}" for one, reason in reasons.items() if not reason)
-    left_out = "; ".join(f"{one} ({reason})" for one, reason in reasons.items() if reason)
-    if not asked:
-        raise CorpusError(f"task {name}: nothing of it can be asked of this corpus: {cut(left_out or 'it has none')}")
-    return asked, left_out
 
 
 def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: str) -> Examples:

@@ -35,7 +35,6 @@ from bertology.families.request import (
 )
 from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
-from bertology.probing.probes import every_argument
 from bertology.results import ResultRow
 from bertology.results.cells import Cell, name_of
 from bertology.results.rows import counterpart
@@ -625,7 +624,7 @@ def resolve_work(
     resolver, part, needing = _Resolver(corpus), part or Shard(), None
     for task in reversed(experiment.tasks):
         needing = task.name if get_probe(task.name).needs_reference else needing
-    experiment = _with_every_argument(with_checkpoints(experiment, resolver), resolver)
+    experiment = _with_every_task(with_checkpoints(experiment, resolver), resolver)
     contract.check_controls(experiment.controls, map(attrgetter("name"), experiment.tasks))
     if needing is not None and not any(map(attrgetter("reference"), experiment.models)):
         remedy = "give one with --reference, or in an experiment with reference: of a model"
@@ -654,7 +653,6 @@ def refusals(experiment: Experiment) -> dict[tuple[str, str, str], str]:
     As far as that can be known without the model's weights.
     """
     resolver, found = _Resolver(), dict[tuple[str, str, str], str]()
-    experiment = _with_every_argument(experiment, resolver)
     for model, (corpus, tasks) in itertools.product(experiment.models, _tasks_by_corpus(experiment)):
         settings = model.model_copy(update={"id": model.training, "reference": experiment.reference_of(model)})
         for task in tasks:
@@ -692,24 +690,27 @@ def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) 
     return experiment.model_copy(update={"models": tuple(models)})
 
 
-def _with_every_argument(experiment: Experiment, resolver: _Resolver) -> Experiment:
-    """The experiment with a task for each argument that ``all`` stands for, on those corpora that have items for it."""
+def _with_every_task(experiment: Experiment, resolver: _Resolver) -> Experiment:
+    """The experiment with the tasks that names such as ``feats:all`` stand for, on those corpora that have items."""
     tasks, by_corpus = dict[str, TaskSettings](), _tasks_by_corpus(experiment)
     for task in experiment.tasks:
-        asked, on = [settings for settings, of in by_corpus if task in of], defaultdict[str, list[str]](list)
+        asked = [settings for settings, of in by_corpus if task in of]
+        on = defaultdict[str, list[str]](list, {} if asked else {task.name: []})
         for settings in asked:
-            request = experiment.of_one(experiment.models[0], settings, (task,))
-            if (found := every_argument(task.name, partial(resolver.splits_by_name, request))) is None:
-                break
-            for name in found[0]:
+            splits = partial(resolver.splits_by_name, experiment.of_one(experiment.models[0], settings, (task,)))
+            if (found := get_probe(task.name).stands_for(splits)) is None:
+                on[task.name].append(settings.title)
+                continue
+            left_out = "; ".join(f"{name.partition(':')[2]} ({why})" for name, why in found.items() if why)
+            names = [name for name, why in found.items() if not why]
+            if not names:
+                raise CorpusError(f"task {task.name}: nothing can be asked of {settings.title}: {cut(left_out)}")
+            for name in names:
                 on[name].append(settings.title)
-                text = f"{task.name}: {found[1]}" if found[1] else ""
-                resolver.left_out[settings, get_probe(name).task] = text
+                resolver.left_out[settings, name] = f"{task.name}: {left_out}" if left_out else ""
         for name, some in on.items():
             only = task.corpora if len(some) == len(asked) else tuple(some)
             tasks.setdefault(name, task.model_copy(update={"name": name, "corpora": only}))
-        if not on:
-            tasks.setdefault(task.name, task)
     return experiment.model_copy(update={"tasks": tuple(tasks.values())})
 
 
