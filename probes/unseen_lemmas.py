@@ -6,12 +6,12 @@ alone, such as the gender of nouns, cannot be carried over in this way; one that
 ``seen_lemmas:feats:Number`` has the same items of test, but train has their lemmas too: the difference of both is what
 knowing the lemma is worth. That lemmas in common make morphology look easier than it is was shown of models of
 inflection by Goldman et al. (2022), *(Un)solving Morphological Inflection*.
-
-Which lemmas are held out depends on their spelling alone. A few frequent lemmas may be most of the items, and intervals
-are over sentences, not over lemmas.
+Which lemmas are held out depends on their spelling alone. Intervals are over sentences, not over lemmas, of which a few
+may be most of the items.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -38,7 +38,7 @@ class UnseenLemmas(RepresentationProbe):
     @property
     def task(self) -> str:
         """``unseen_lemmas:feats:Number``, or ``seen_lemmas:feats:Number``."""
-        return f"{'un' * self.are_unseen}seen_lemmas:{self.of}"
+        return f"{'un' * self.are_unseen}seen_lemmas:{get_probe(self.of).task}"
 
     @property
     def metrics(self) -> tuple[str | Metric, ...]:
@@ -47,7 +47,7 @@ class UnseenLemmas(RepresentationProbe):
 
     @property
     def readout(self) -> str:
-        """That of the task."""
+        """Its own readout."""
         return str(getattr(get_probe(self.of), "readout", "linear.v1"))
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -71,12 +71,5 @@ def _is_held_out(lemma: str) -> bool:
     return blake2b(lemma.lower().encode("utf-8", "surrogatepass"), person=b"lemmas").digest()[0] % _ONE_IN == 0
 
 
-def _family(*, are_unseen: bool) -> ProbeFamily:
-    def make(of: str) -> UnseenLemmas:
-        return UnseenLemmas(get_probe(of).task, are_unseen)
-
-    example = make("feats:Number")
-    return ProbeFamily("task with labels of words", (example.of, "pos"), example.question, example.reference, make)
-
-
-UNSEEN, SEEN = _family(are_unseen=True), _family(are_unseen=False)
+_ABOUT = "task with labels of words", ("feats:Number", "pos"), UnseenLemmas("pos").question, UnseenLemmas.reference
+UNSEEN, SEEN = (ProbeFamily(*_ABOUT, partial(UnseenLemmas, are_unseen=one)) for one in (True, False))
