@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from bertology.geometry.alignment import AlignedTexts
     from bertology.results.predictions import FittedProbe
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
 

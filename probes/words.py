@@ -106,7 +106,8 @@ def _counted(sentences: Sentences) -> dict[str, Counter[str]]:
     """How often each value of a feature occurs, of all words and of each part of speech: ``Number:NOUN``."""
     if isinstance(sentences, ShardedSentences):
         raise CorpusError("task feats:all does not count features in shards: name the features, feats:Number")
-    items, upos, times = layer_examples(sentences, "feats"), sentences.layers.get("upos"), defaultdict(Counter[str])
+    items, upos = layer_examples(sentences, "feats"), sentences.layers.get("upos")
+    times = defaultdict[str, Counter[str]](Counter)
     named = [*map(":{}".format, upos.values), ""] if upos else [""]
     tags = map(named.__getitem__, upos.codes[items.words].tolist() if upos else itertools.repeat(0))
     for (code, tag), n in Counter(zip(items.codes.tolist(), tags, strict=False)).items():

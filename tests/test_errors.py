@@ -1,9 +1,12 @@
 """What messages quote is cut, and stays on its line."""
 
+from pathlib import Path
+
 import pytest
 
+import bertology
 from bertology._names import name_not_found
-from bertology.errors import cut, listed, quoted
+from bertology.errors import BertologyError, cut, listed, quoted
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,13 @@ def test_an_unknown_name_of_any_length_is_answered_shortly() -> None:
     message = str(name_not_found("task", "pos" * 50_000, ["pos", "ner" * 10_000], remedy="name one"))
     assert message.startswith("unknown task 'pospos")
     assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"), [("attribute", "text"), ("patch", "text, other"), ("circuit", "text, other")]
+)
+def test_a_model_before_the_texts(name: str, texts: str, tiny_bert: Path) -> None:
+    # One value more than there are texts, or one that is no text.
+    for values in (["pocket", *texts.split(", ")], [tiny_bert]):
+        with pytest.raises(BertologyError, match=rf"after the texts: write {name}\({texts}, model=…\)$"):
+            getattr(bertology, name)(*values)

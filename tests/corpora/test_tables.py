@@ -250,6 +250,11 @@ FAULTS: list[tuple[Any, str | None, str]] = [
         r"columns: no text= or words= is there; name the columns as in --columns text=COLUMN,label=COLU",
     ),
     (FRAME, "text=text,at2=label", "columns: no text2= is there; name the columns as in --columns text=COLUMN,label="),
+    (
+        FRAME[["text"]].rename(columns={"text": "a;b"}),
+        "text=a",
+        "unknown column .* row was read as one column",
+    ),
     (FRAME.assign(text=["", *TEXTS[1:]]), None, "data in memory, row 0: column 'text': found nothing; expected a text"),
     (FRAME.assign(text=[*TEXTS[:-1], 3]), None, "data in memory, row 39: column 'text': found 3; expected a text"),
     (FRAME.assign(label=[{}] * N), None, r"data in memory, row 0: column 'label': found \{\}"),

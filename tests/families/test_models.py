@@ -57,6 +57,7 @@ def test_differences_are_paired_on_the_same_items(run: tuple[Results, Path]) -> 
 
 def test_stars_at_each_layer_and_at_the_best(run: tuple[Results, Path]) -> None:
     frame = run[0].models()
+    assert [*frame][:3] == ["model", "at", "value"]  # pandas hides columns in the middle
     assert set(frame["at"]) == {"layer 0", "layer 3", "best layer"}
     pos = frame[frame["task"] == "pos"]
     assert pos[pos["at"] == "layer 0"]["in_best_set"].all()

@@ -3,17 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from bertology import probe, read_results
+from bertology import load_corpus, probe, read_results
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
 from bertology.runner import run_experiment
 from bertology.runner.experiment import experiment_of
-from tests.probes.conftest import N_WORDS, check_chance, make_sentence
+from tests.probes.conftest import check_chance, make_sentence
 
 PLANTED = {
     "ner": ("O", "B-PER", "I-PER"),
@@ -96,69 +95,10 @@ def test_the_words_of_one_part_of_speech(sentences_of: Callable[..., Sentences])
         get_probe("feats:Number:ADJ").examples(sentences)
 
 
-@pytest.fixture
-def morphology() -> Corpus:
-    """Number of nouns and verbs follows from the word, Case of nouns from nothing; four features are left out."""
-    dice, splits = np.random.default_rng(3), {}
-    words = [f"{letter}{end}" for letter in "bcdfghklmnpt" for end in ("at", "in")][:N_WORDS]
-    for split, size in {"train": 60, "dev": 20, "test": 60}.items():
-        sentences = []
-        for number in range(size):
-            places = dice.integers(0, len(words), 6).tolist()
-            feats = []
-            for place in places:
-                noun = f"|Case={dice.choice(['Nom', 'Acc'])}" if place % 3 else ""
-                feats.append(f"Number={('Sing', 'Plur')[place % 2]}{noun}|Mood=Ind")
-            feats[0] += f"|Rare={'Yes' if number < 3 else 'No'}" + "|Poss=Yes" * (split == "train")
-            upos = ["NOUN" if place % 3 else "VERB" for place in places]
-            chosen = [words[place] for place in places]
-            sentences.append(make_sentence(f"{split}-{number}", chosen, feats=feats, upos=upos))
-        splits[split] = Sentences(sentences)
-    return Corpus("morphology", splits)
-
-
-def test_every_feature_of_a_corpus_by_part_of_speech(tiny_bert: Path, morphology: Corpus) -> None:
-    results = probe("feats:all", model=tiny_bert, corpus=morphology, layers="0,1", controls="majority,word_majority")
-    assert {row.task for row in results.rows} == {
-        f"feats:{x}" for x in ("Case", "Number", "Number:NOUN", "Number:VERB")
-    }
-    (row,) = {row.param("left_out") for row in results.rows if row.control == "none"}
-    reasons = str(row)
-    assert "Mood (in train the one value Ind)" in reasons
-    assert "Poss (in train the one value Yes)" in reasons
-    assert "Rare (in train its second value, Yes, 3 times; 10 are due)" in reasons
-    by_task = {table.task: table for table in results.view().tables}
-    for task, table in by_task.items():
-        assert table.best_line is not None
-        main = table.best_line.main
-        assert main is not None
-        if task == "feats:Case":
-            check_chance(next(row for row in results.rows if row.task == task and row.layer == 0), 0.5)
-        else:
-            assert main.value == 1
-    n_items = {task: table.about.n_items for task, table in by_task.items()}
-    assert n_items["feats:Number"] == 360 == n_items["feats:Number:NOUN"] + n_items["feats:Number:VERB"]
-    # Each is as if it had been asked for by itself.
-    alone = probe("feats:Number:VERB", model=tiny_bert, corpus=morphology, layers="0,1", controls="majority")
-    assert {row.cell_id for row in alone.rows} < {row.cell_id for row in results.rows}
-
-
-def test_every_feature_in_folds(tiny_bert: Path, morphology: Corpus) -> None:
-    settings = {"model": tiny_bert, "layers": "0", "controls": "none"}
-    results = probe("feats:all", corpus=Corpus("one", {"test": morphology["test"]}), folds=3, **settings)
-    assert {row.n_items for row in results.rows if row.task == "feats:Number"} == {360}
-    assert all((row.value or 0) > 0.95 for row in results.rows if row.task.startswith("feats:Number"))
-    alike = Sentences(make_sentence(str(number), ["a"], feats=["Mood=Ind"]) for number in range(3))
-    with pytest.raises(CorpusError, match="feats:all: nothing can be asked of few"):
-        probe("feats:all", corpus=Corpus("few", dict.fromkeys(("train", "dev", "test"), alike)), **settings)
-
-
 def test_every_feature_is_a_line_of_one_table(tiny_bert: Path, tmp_path: Path) -> None:
     asked = {"name": "all", "models": [str(tiny_bert)], "tasks": ["feats:all"], "layers": "0,2"}
     asked |= {"controls": "majority,random", "corpora": [{"name": "pocket", "sentences": 60}]}
-    summary = run_experiment(experiment_of(asked, where="here"), tmp_path / "run")
-    assert not summary.failures
-    assert "feats:Tense:VERB" in (tmp_path / "run" / "experiment.yaml").read_text(encoding="utf-8")
+    assert not run_experiment(experiment_of(asked, where="here"), tmp_path / "run").failures
     results = read_results(tmp_path / "run")
     (table,) = results.view().shown()
     assert table.title == "feats by layers, %"
@@ -171,6 +111,22 @@ def test_every_feature_is_a_line_of_one_table(tiny_bert: Path, tmp_path: Path) -
     assert cells["random init"].score == of_task.best_line.random_init
     assert cells["majority"].score == of_task.baselines[0].main
     assert [cells[str(line.layer)].score for line in of_task.lines] == [line.main for line in of_task.lines]
-    assert "Mood (in train the one value Ind)" in {note.about: note.text for note in table.notes}["left out"]
-    # The tables of single tasks are in the files.
+    # What is not asked about is named with the reason, once.
+    left_out = {note.about: note.text for note in table.notes}["left out"]
+    assert "Mood (in train the one value Ind); " in left_out
+    assert "Case (in train its second value, Gen, 6 times; 10 are due)" in left_out
+    assert "Case" not in lines
+    # Each is as if it had been asked for by itself; the tables of single tasks are in the files.
+    alone = probe("feats:Tense:VERB", model=tiny_bert, sentences=60, layers="0,2", controls="majority")
+    assert {row.cell_id for row in alone.rows} < {row.cell_id for row in results.rows}
     assert "feats:Tense:VERB · accuracy by layer" in "".join(one.title for one in results.whole())
+
+
+def test_every_feature_in_folds(tiny_bert: Path) -> None:
+    settings = {"model": tiny_bert, "layers": "0", "controls": "none"}
+    results = probe("feats:all", corpus=load_corpus("pocket").as_one("test"), sentences=60, folds=2, **settings)
+    n_items = {row.task: row.n_items for row in results.rows}
+    assert n_items["feats:Tense"] == n_items["feats:Tense:AUX"] + n_items["feats:Tense:VERB"]
+    alike = Sentences(make_sentence(str(number), ["a"], feats=["Mood=Ind"]) for number in range(3))
+    with pytest.raises(CorpusError, match="feats:all: nothing can be asked of few"):
+        probe("feats:all", corpus=Corpus("few", dict.fromkeys(("train", "dev", "test"), alike)), **settings)

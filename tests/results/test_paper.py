@@ -41,10 +41,22 @@ def test_parts_of_a_paper(run: Path, tmp_path: Path) -> None:
     # Everything that is cited has its entry, and nothing else has.
     keys = set(re.findall(r"\\cite\w+\{([^}]+)\}", methods))
     assert {"liu-2019", "hewitt-liang-2019", "efron-1987"} <= keys == set(re.findall(r"^@\w+\{(.+),$", entries, re.M))
-    assert files["tables/pos.tex"].decode().count(r"\caption") == 1
+    (caption,) = re.findall(r"\\caption\{(.*)\}", files["tables/pos.tex"].decode())
+    assert caption.startswith(rf"pos, accuracy (\%) by layer: tiny-bert on the test split of {row.corpus}")
+    assert "Each fit was made with 1 seed" in methods
+    assert "vectors of words the mean" in methods
     for name in re.findall(r"\\input\{(tables/[^}]+)\}", files["paper.tex"].decode()):
         assert f"{name}.tex" in files
     assert load_experiment(tmp_path / "run.yaml").plain() == load_experiment(run / "experiment.yaml").plain()
+
+
+def test_methods_tell_of_no_fits_where_there_are_none(tiny_bert: Path, tmp_path: Path) -> None:
+    settings = {"layers": "0,1", "controls": "none", "device": "cpu", "progress": False}
+    probe("agreement", model=tiny_bert, max_items=20, out=tmp_path / "run", **settings)
+    write_paper(tmp_path / "run", tmp_path / "paper")
+    methods = (tmp_path / "paper" / "methods.tex").read_text(encoding="utf-8")
+    assert "seed" not in methods
+    assert "vectors" not in methods
 
 
 def test_corpora_are_cited(run: Path) -> None:
