@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bertology import load_corpus, probe
-from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
@@ -32,9 +32,7 @@ def test_an_unknown_column_is_answered_with_the_nearest(sentences_of: Callable[.
         WORD.examples(sentences)
     with pytest.raises(CorpusError, match=r"in column 'sense': the columns of labels of that kind are lemma, tags$"):
         get_probe("word_label:sense").examples(sentences)
-    with pytest.raises(
-        CorpusError, match="column 'lemma' holds an open class: 304 of 565 labels occur fewer than 5 times"
-    ):
+    with pytest.raises(CorpusError, match="column 'lemma' holds an open class: 304 of 565 labels occur fewer"):
         get_probe("word_label:lemma").examples(load_corpus("pocket")["dev"])
 
 
