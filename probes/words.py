@@ -162,4 +162,5 @@ NER = _word(
     metrics=_IOB2,
 )
 DEPREL = DependencyRelations()
-FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, _feature)
+_FORMS = ("Number", "Tense", "Number:NOUN", "all")
+FEATS = ProbeFamily("UD feature", _FORMS, Feature("Number").question, Feature.reference, _feature)

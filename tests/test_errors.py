@@ -48,7 +48,6 @@ def test_an_unknown_name_of_any_length_is_answered_shortly() -> None:
     ("name", "texts"), [("attribute", "text"), ("patch", "text, other"), ("circuit", "text, other")]
 )
 def test_a_model_before_the_texts(name: str, texts: str, tiny_bert: Path) -> None:
-    # One value more than there are texts, or one that is no text.
     for values in (["pocket", *texts.split(", ")], [tiny_bert]):
         with pytest.raises(BertologyError, match=rf"after the texts: write {name}\({texts}, model=…\)$"):
             getattr(bertology, name)(*values)

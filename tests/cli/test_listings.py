@@ -29,7 +29,7 @@ def test_tasks_one_line_each(bertology: Command) -> None:
     assert len(lines) == len(registered_probes()) + len(headings)
     classes = lines[: lines.index("syntax:")]
     assert any(line.startswith("  pos ") and "universal part of speech" in line for line in classes)
-    assert any(line.startswith("  feats:… ") and line.endswith("; … is Number, Tense") for line in classes)
+    assert any(line.startswith("  feats:… ") and line.endswith("Tense, Number:NOUN, all") for line in classes)
 
 
 def test_tasks_are_searched_by_words(bertology: Command) -> None:
@@ -129,7 +129,7 @@ def test_a_task_is_explained(bertology: Command) -> None:
     # What needs an argument is explained by an example of it; what pocket lacks is named with the remedy.
     number = bertology("tasks", "feats").out
     assert "feats:Number, version 1" in number
-    assert "after a colon: UD feature, such as Number, Tense" in number
+    assert "after a colon: UD feature, such as Number, Tense, Number:NOUN, all" in number
     assert "--task feats:Tense " in bertology("tasks", "feats:Tense").out
     sentences = bertology("tasks", "sentence:tense").out
     assert "not pocket: train split: no sentence has a label for this task: give a treebank as sentence_" in sentences
