@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
 _NONE: Mapping[str, Any] = MappingProxyType({})
-_MOST_DRAWS, _APART = (
-    100,
-    1_000_000,
-)  # draws of a control task until it has two labels, and how far their seeds are apart
+_MOST_DRAWS = 100  # draws of a control task until it has two labels
+_APART = 1_000_000  # between the seeds of these draws
 
 
 @dataclass(frozen=True)
