@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from bertology._machine import memory_for_vectors, size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
-from bertology.readouts import get_readout
+from bertology.readouts import Readout, make_readout
 from bertology.results.cells import all_finished
 from bertology.runner._folder import RunFolder, failure_of
 from bertology.runner.engines import together
@@ -124,8 +124,11 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
             itemsize = float(np.dtype(pair.request.stored_dtype).itemsize)
             n_train, n_layers, width = pair.splits.train.n_words, len(pair.layers), pair.shape.dim
             for one in members:
-                readout = get_readout(one.readout, **one.config.settings)
-                flops += len(one.cells) * readout.training_flops(n_train, width, _CLASSES)
+                readout = make_readout(one.readout, **one.config.settings)
+                if isinstance(readout, Readout):
+                    flops += len(one.cells) * readout.training_flops(n_train, width, _CLASSES)
+                else:  # of trees: products of the vectors with one map, in each epoch
+                    flops += len(one.cells) * _PRODUCTS * n_train * width**2
             memory = max(memory, min(memory_for_vectors(), itemsize * n_train * n_layers * width))
         else:
             flops += n_cells * _PRODUCTS * n_words * pair.shape.dim**2

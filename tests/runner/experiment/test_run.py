@@ -233,6 +233,12 @@ def test_an_estimate_before_and_after(mine: tuple[Path, Path], tmp_path: Path, m
     assert "0 finished" in before.to_text()
 
 
+def test_an_estimate_of_a_probe_of_trees(tmp_path: Path) -> None:
+    some = {"name": "some", "models": ["pocket"], "corpora": [{"name": "pocket", "sentences": 40}], "layers": "0"}
+    work = resolve_work(experiment_of({**some, "tasks": ["structural_distance"]}, where="test"))
+    assert [pair.flops > 0 and pair.problems == () for pair in estimate(work, tmp_path).pairs] == [True]
+
+
 def test_a_task_may_name_its_models_and_a_readout_its_fits_and_controls() -> None:
     plain = {"name": "some", "models": [{"name": "pocket", "id": "a"}, {"name": "pocket", "id": "b", "init": "random"}]}
     corpora = [{"name": "pocket", "sentences": 40}]
