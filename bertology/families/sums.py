@@ -209,7 +209,7 @@ def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "te
         if layer in found.layers:
             place = found.layers.index(layer)
             over, under = found.over[[place]], found.under[[min(place, len(found.under) - 1)]]
-            used = np.flatnonzero((under != 0).any(axis=0))
+            used = _in_a_sum(over, under)
             yield predictions.HeadSums(
                 split, found.metric, found.group, found.clusters, used, over[:, used], under[:, used]
             )
@@ -221,9 +221,14 @@ def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "te
         over, under = np.broadcast_arrays(
             found.over[number, place], found.under[number, min(place, found.under.shape[1] - 1)]
         )
-        used = np.flatnonzero(under.any(axis=0))
+        used = _in_a_sum(over, under)
         metric, group = (found.metric, name) if found.metric else (name, "")
         yield predictions.HeadSums(split, metric, group, found.unit, used, over[:, used], under[:, used])
+
+
+def _in_a_sum(over: NDArray[np.float64], under: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Clusters that add to either sum: where denominators are differences, one may be 0 in a cluster that counts."""
+    return np.flatnonzero(((under != 0) | (np.nan_to_num(over) != 0)).any(axis=0))
 
 
 # Rows of layers.

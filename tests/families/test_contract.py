@@ -3,10 +3,13 @@
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bertology.errors import NameNotFoundError
 from bertology.families.contract import family_of
+from bertology.families.sums import kept_sums
+from bertology.measures.sums import LayerSums
 from bertology.probing import Probe, get_probe, registered_probes
 from tests import toy_family
 
@@ -45,3 +48,11 @@ def test_the_toy_is_small_and_imports_three_modules() -> None:
     assert len(file.read_text(encoding="utf-8").splitlines()) < 80
     imported = [node.module for node in ast.walk(ast.parse(toy_family.FILE)) if isinstance(node, ast.ImportFrom)]
     assert len([name for name in imported if name and name.startswith("bertology")]) <= 3
+
+
+def test_a_cluster_whose_denominator_is_zero_still_counts_above() -> None:
+    """Shares of a difference (before less guessed): a sentence may lose what it had no surplus of."""
+    sums = LayerSums("completeness", (0,), np.array([[2.0, 1.0, 0.0]]), np.array([[4.0, 0.0, 0.0]]), "sentences")
+    (kept,) = kept_sums(sums, 0)
+    assert kept.clusters.tolist() == [0, 1]
+    assert kept.over.sum() / kept.under.sum() == sums.values[0] == 3 / 4
