@@ -7,6 +7,7 @@ vertical one: in figures, in the heatmaps of the report, and in the attention vi
 from __future__ import annotations
 
 import io
+import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ DARK_SHADE = 0.82
 """Text is white on shades above this one."""
 _FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _MARGIN = 0.06
+_LETTERS_AN_INCH = 17
+"""Of a caption."""
 _PRINTED_LETTERS, _PRINTED_SHAPE = 0.8, 0.72  # least size of letters, and least height of a width
 
 
@@ -102,8 +105,10 @@ def new_panels(
 
 
 def write_caption(figure: Figure, text: str) -> None:
-    """Set small text below all panels, from the left; nothing where it is empty."""
+    """Set small text below all panels, from the left, in lines that fit the figure; nothing where it is empty."""
     if text:
+        most = max(40, int(_LETTERS_AN_INCH * figure.get_figwidth()))
+        text = "\n".join(textwrap.fill(line, most) for line in text.splitlines())
         figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -371,8 +371,20 @@ def tree(
         typer.echo(f"{picture} in {out}", err=True)
 
 
+def _branches(reading: TreeReading, at: int = 0, before: str = "") -> Iterator[str]:
+    """The predicted tree in lines, each word below its head; an empty line at the end; nothing without heads."""
+    below = [number for number, head in enumerate(reading.heads or (), 1) if head == at]
+    for number in below:
+        relation = (reading.relations or {number - 1: None})[number - 1]
+        own, further = ("└─ ", "   ") if number == below[-1] else ("├─ ", "│  ")
+        yield before + own * bool(at) + reading.words[number - 1] + (f" · {relation}" if relation else "")
+        yield from _branches(reading, number, before + further * bool(at))
+    if not at and below:
+        yield ""
+
+
 def _tree_table(reading: TreeReading) -> str:
-    """One line for each word: number, form, head, relation, depth, and the gold values if known."""
+    """The tree, and one line for each word: number, form, head, relation, depth, and the gold values if known."""
     words = reading.words
 
     def named(heads: Sequence[int]) -> list[str]:
@@ -384,7 +396,12 @@ def _tree_table(reading: TreeReading) -> str:
     columns["depth"] = [f"{depth:.1f}" for depth in reading.depths or ()]
     columns["gold"] = named(reading.gold or ())
     rows = zip(*([heading, *cells] for heading, cells in columns.items() if cells), strict=True)
-    lines = [*aligned(list(rows)), "", f"model: {folder_name(reading.model)}, layer {layer_label(reading.layer)}"]
+    lines = [
+        *aligned(list(rows)),
+        "",
+        *_branches(reading),
+        f"model: {folder_name(reading.model)}, layer {layer_label(reading.layer)}",
+    ]
     if reading.uuas is not None:
         lines.append(f"gold edges found (UUAS): {100 * reading.uuas:.0f} %")
     if not reading.heads:

@@ -356,6 +356,7 @@ def plot_step_table(table: Table) -> Figure:
         _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.5, label=order)
     _end_axis(ax, table.metric)
     ax.set_xticks(range(len(labels)), labels, fontsize=8)
+    ax.set_xlabel("share of heads closed" if labels[-1].endswith("%") else "closed", fontsize=9)
     ax.set_ylabel(titled(table.metric), fontsize=9)
     ax.set_title(f"{table.task}: {table.row.model} on {data_of(table.row)}", fontsize=10, loc="left")
     ax.spines[["top", "right"]].set_visible(False)

@@ -234,3 +234,13 @@ def test_without_a_layer_it_is_the_best_on_dev(
     (kept / "results.parquet").unlink()
     assert "choose one with --layer" in bertology("tree", SENTENCE, *named, "--probe", kept).one_line()
     assert bertology("tree", SENTENCE, *named, "--probe", kept, "--layer", layer).out == plain
+
+
+def test_the_tree_is_drawn_below_its_heads() -> None:
+    from bertology.cli.look import _branches
+    from bertology.results.trees import TreeReading
+
+    blank = dict.fromkeys(TreeReading.__dataclass_fields__)
+    of_words = {"words": ("the", "dog", "sees", "it", "."), "heads": (2, 3, 0, 3, -1), "relations": None}
+    drawn = list(_branches(TreeReading(**{**blank, **of_words})))
+    assert drawn == ["sees", "├─ dog", "│  └─ the", "└─ it", ""]
