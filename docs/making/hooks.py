@@ -26,7 +26,7 @@ def on_config(config: Any) -> Any:
         "notebooks/": ["notebooks/index.md", *(f"notebooks/{path.name}" for path in _notebooks())],
         "experiments/": [
             "experiments/index.md",
-            *({one.name: f"experiments/{one.name}.md"} for one in pages.experiment_files()),
+            *({one.title: f"experiments/{one.name}.md"} for one in pages.experiment_files()),
         ],
         "reference/": _reference_nav(),
     }
@@ -63,6 +63,7 @@ def on_files(files: Files, config: Any) -> Files:
         "experiments/index.md": pages.experiments_index(),
         **{f"experiments/{one.name}.md": one.page() for one in pages.experiment_files()},
         "notebooks/index.md": _notebook_index(),
+        **pages.drawn_figures(),
     }
     for address, text in texts.items():
         files.append(File.generated(config, address, content=text))

@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import drawn
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
 _REFERENCE = (
@@ -219,6 +222,32 @@ def _inline(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure that is drawn while the site is built, from the table of a page."""
+
+    address: str
+    svg: bytes
+    alt: str
+
+
+@cache
+def figure_of(name: str, text: str) -> Figure | None:
+    """The figure of a table of this text, at ``drawn/NAME.svg``; None where no table has numbers."""
+    found = drawn.drawn(text, name)
+    return None if found is None else Figure(f"drawn/{name}.svg", found.svg, found.alt)
+
+
+def drawn_figures() -> dict[str, bytes]:
+    """All figures drawn from tables, by address: of results, and of pages that show one of their own tables."""
+    found = [one.figure for one in experiment_files()]
+    for path in sorted((ROOT / "docs").glob("*/*.md")) + sorted((ROOT / "docs").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if f"drawn/{path.stem}.svg)" in text:
+            found.append(figure_of(path.stem, text))
+    return {one.address: one.svg for one in found if one is not None}
+
+
+@dataclass(frozen=True)
 class ExperimentFile:
     """An experiment of ``experiments/``: what its header says and what it holds."""
 
@@ -249,6 +278,14 @@ class ExperimentFile:
         return re.split(r"(?<=[a-z\d)”\"][.?:]) (?=[A-Z])", " ".join(self.parts[0][0].split()))[0].rstrip(":")
 
     @property
+    def title(self) -> str:
+        """Its question, and the paper that asked it: ``What do attention heads look at? (Clark et al. 2019)``."""
+        about = " ".join(self.parts[0][0].split())
+        found = re.search(r"[Aa]fter (?:the figure of )?([A-Z][^()]*?) \((\d{4})|\(([A-Z][^()\d]*?) (\d{4})", about)
+        paper = " ".join(filter(None, found.groups())) if found else ""
+        return self.question + f" ({paper})" * bool(paper)
+
+    @property
     def results(self) -> str:
         """What it printed, where that is kept with the documentation; else nothing."""
         path = RESULTS / f"{self.name}.md"
@@ -259,21 +296,33 @@ class ExperimentFile:
         """Whether the results kept are of a real encoder or of the embedded world; nothing where there are none."""
         return "" if not self.results else "real encoder" if "MiniLM" in self.results else "embedded world"
 
+    @property
+    def figure(self) -> Figure | None:
+        """The figure of a table of its results; None where they show one of their own, or have no numbers."""
+        return None if "](../drawn/" in self.results else figure_of(self.name, self.results)
+
     def page(self) -> str:
         """What it asks, what it printed where that is kept, and the file itself."""
         paragraphs, settings = self.parts
-        lines = [f"# {self.name}", ""]
+        # The question is the title.
+        about = " ".join(paragraphs[0].split()).removeprefix(self.question).lstrip(": ")
+        paragraphs = [*filter(None, [about]), *paragraphs[1:]]
+        tasks = yaml.safe_load(settings).get("tasks") or []
+        names = {one if isinstance(one, str) else one.get("name", "") for one in tasks}
+        lines = ["---", f"tags: {json.dumps(sorted({self.name, *names} - {''}))}", "---", "", f"# {self.title}", ""]
         for paragraph in paragraphs:
             if paragraph.lstrip().startswith("bertology "):
                 lines += ["```console", *(line.strip() for line in paragraph.splitlines()), "```", ""]
             else:
                 lines += [_escaped_text(paragraph), ""]
         lines += ["## Results", ""]
+        if (figure := self.figure) is not None:
+            lines += [f"![{figure.alt}](../{figure.address})", ""]
         if self.results:
             lines += [re.sub(r"(?m)^#+ ", "### ", self.results), ""]
         else:
             lines += ["No run of this experiment on a real encoder is kept with the documentation.", ""]
-        return "\n".join([*lines, "## The file", "", "```yaml", settings.rstrip(), "```", ""])
+        return "\n".join([*lines, f"## The file {self.name}.yaml", "", "```yaml", settings.rstrip(), "```", ""])
 
 
 def _escaped_text(text: str) -> str:
@@ -288,8 +337,8 @@ def experiment_files() -> list[ExperimentFile]:
 def experiments_index() -> str:
     """The list of experiments, with what the results on their pages are of."""
     lines = (ROOT / "docs" / "experiments" / "introduction.md").read_text(encoding="utf-8").splitlines()
-    lines += ["", "| experiment | question | command | results of |", "|---|---|---|---|"]
-    for one in experiment_files():
-        cells = f"[{one.name}]({one.name}.md)", _escaped_text(one.question), f"`{one.command}`", one.results_of
+    lines += ["", "| question | file | command | results of |", "|---|---|---|---|"]
+    for one in sorted(experiment_files(), key=lambda one: one.title):
+        cells = f"[{_escaped_text(one.title)}]({one.name}.md)", f"`{one.name}`", f"`{one.command}`", one.results_of
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
