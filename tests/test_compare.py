@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,12 @@ def test_the_page_and_the_table_hold_all_of_it(found: ModelComparison, tmp_path:
     assert page == found.page()
     for sentence in found.findings:
         assert sentence.replace("'", "&#x27;") in page
-    for title in ("comparison:vectors", "comparison:weights", "comparison:attention", "Whole models", "Tasks by layer"):
-        assert f"<h2>{title}</h2>" in page
+    question = "How far are a model's weights from those of its reference, layer by layer?"
+    for title in ("Whole models", "Tasks by layer", question):
+        assert f"<h2>{escape(title)}</h2>" in page
+    for task in ("vectors", "weights", "attention"):
+        assert f"<h2>comparison:{task}</h2>" not in page
+        assert f"Task comparison:{task}." in page
     assert page.count('class="cell"') == 2 * 8  # heads of layers 2 and 3, by two statistics
     assert "Size and speed" in page
     assert not re.search(r"https?://(?!www\.w3\.org)", page)

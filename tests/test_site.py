@@ -1,12 +1,14 @@
 """The site: it builds without a warning and fetches nothing, every public name has a page, its snippets run."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +24,10 @@ def helpers() -> dict[str, ModuleType]:
     """The modules that mkdocs runs, which import each other by their bare names."""
     sys.path.insert(0, str(BUILD))
     try:
-        return {name: importlib.import_module(name) for name in ("blocks", "checks", "five_lines", "pages")}
+        return {
+            name: importlib.import_module(name)
+            for name in ("blocks", "checks", "drawn", "five_lines", "pages", "widths")
+        }
     finally:
         sys.path.remove(str(BUILD))
 
@@ -33,26 +38,107 @@ def page(site: Path, name: str, body: str) -> None:
     path.write_text(f"<html><head></head><body>{body}</body></html>")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
-def test_the_sitemakings_without_a_warning_and_documents_every_name(tmp_path: Path) -> None:
-    """``--strict`` fails on each warning: broken links and anchors, names without a page, addresses of other hosts."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
-    # No connection leaves this machine: a build that asked for one would fail.
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once. No connection leaves this machine: a build that asked for one would fail."""
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("the extra docs is not installed")
+    site = tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
     nowhere = {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https", "HTTP", "HTTPS")}
     environment = {**os.environ, **nowhere, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "WARNING" not in done.stderr
+    return site
+
+
+def test_the_sitemakings_without_a_warning_and_documents_every_name(built: Path) -> None:
+    """``--strict`` fails on each warning: broken links and anchors, names without a page, addresses of other hosts."""
     from mkdocstrings import Inventory
 
-    with (tmp_path / "site" / "objects.inv").open("rb") as file:
+    with (built / "objects.inv").open("rb") as file:
         inventory = Inventory.parse_sphinx(file)
     names = {f"{module}.{name}" for module, path in module_names().items() for name in exported(path)}
     undocumented = {name for name in names if name not in inventory}
     for name in undocumented:  # exported twice: its page leads to the one where it is documented
         package, _, bare = name.rpartition(".")
-        assert "The same as" in (tmp_path / "site" / "reference" / package / f"{bare}.html").read_text(), name
+        assert "The same as" in (built / "reference" / package / f"{bare}.html").read_text(), name
     assert len(undocumented) < len(names) / 10
+
+
+TYPED = {
+    "how-to/readouts": "morphology, POS tagging, named entities, NER, semantic roles, coreference",
+    "how-to/data-by-name": "Spanish, treebank, Universal Dependencies, GLUE",
+    "how-to/own-data": "CoNLL-U, spaCy, treebank, CSV",
+    "how-to/own-model": "HuggingFace, PyTorch, RoBERTa",
+    "how-to/cloze": "surprisal, pseudo-perplexity, logit lens, agreement, fill-mask, BLiMP, world knowledge",
+    "how-to/tokenizers": "BPE, WordPiece, morphology",
+    "how-to/results": "heatmap, LaTeX, export CSV, confusion matrix",
+    "how-to/cluster": "Slurm, Kubernetes, HPC",
+    "how-to/gpu": "GPU, CUDA",
+    "how-to/heads": "attention visualisation, attention visualization, BertViz, heatmap",
+    "how-to/geometry": "CKA, RSA, anisotropy, word sense, cross-lingual",
+    "how-to/patching": "causal tracing, activation patching, circuits, mechanistic interpretability",
+    "how-to/explain": "saliency, integrated gradients, SHAP",
+    "how-to/trees": "syntax tree, dependency parsing",
+    "how-to/finetune": "LoRA, transfer learning",
+    "how-to/compress": "pruning, distillation, quantization",
+    "how-to/sentences": "sentiment, sentence embeddings",
+    "how-to/explore": "demo, teaching",
+    "concepts/intervals": "confidence interval, significance",
+    "concepts/codelength": "MDL, amnesic probing",
+}
+"""What people type into the search, by the page that should answer."""
+
+
+def test_the_search_knows_what_people_type(built: Path) -> None:
+    """A page is found first by its tags and its title, and that all words are in one of them."""
+    index = json.loads((built / "search" / "search_index.json").read_text(encoding="utf-8"))
+    assert index["config"]["fields"]["tags"]["boost"] > index["config"]["fields"]["title"]["boost"] > 1
+    known = {one["location"]: [*one.get("tags", ()), one["title"]] for one in index["docs"]}
+    words = [(typed.strip(), page) for page, some in TYPED.items() for typed in some.split(",")]
+    assert len(words) > 60
+    missed = {f"{typed}: {page}" for typed, page in words if typed not in known[f"{page}.html"]}
+    assert missed == set()
+
+
+def test_every_page_shows_something_and_says_what(built: Path) -> None:
+    """A figure of data, a picture of a page, or what says that it is a scheme."""
+    for folder in ("concepts", "how-to", "experiments"):
+        for path in (built / folder).glob("*.html"):
+            article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+            texts = [re.search(r'alt="([^"]*)"', image) for image in re.findall(r"<img[^>]*>", article)]
+            assert all(text and text[1].strip() for text in texts), path
+            scheme = 'class="flow"' in article and "<figcaption>Schematic: " in article
+            assert texts or scheme or path.name == "index.html", f"{path.relative_to(built)} has no figure"
+
+
+def test_no_page_is_wider_than_its_window(built: Path, browser: Any, helpers: dict[str, ModuleType]) -> None:
+    """At the width of a screen and of a phone; what is too wide is found."""
+    widths = helpers["widths"]
+    page(built, "wide/index.html", '<article><img src="gone.png"><div style="width: 2000px">a</div></article>')
+    assert [one.partition(" at ")[2] for one in widths.misfits(browser, built, ("wide",)) if "wide/" in one] == [
+        *("1280 px is 720 px wider than its window", "1280 px has 1 images without a text"),
+        *("1280 px has 1 images that do not load", "390 px is 1610 px wider than its window"),
+        *("390 px has 1 images without a text", "390 px has 1 images that do not load"),
+    ]
+    assert list(widths.misfits(browser, built)) == []
+
+
+def test_a_figure_of_a_table_holds_its_numbers(helpers: dict[str, ModuleType]) -> None:
+    """Cells by place: bold ones, those with a mark and those without a number; baselines are no layers."""
+    drawn = helpers["drawn"]
+    text = "In percent.\n\n| layer | pos | n |\n|---|---|---|\n| 0 · embeddings | 87.3 [86.4, 88.2] | 1 |\n"
+    text += "| 1 | **−90.6 [−91.4, 89.8]** ★ | 2 |\n| 2 | – | 3 |\n| 3 | 5 | 4 |\n| majority | 13 | 5 |\n"
+    ((head, rows),) = drawn._tables(text)
+    found = drawn._drawing(head, rows, [])
+    assert (found.places, found.over) == (["0", "1", "2", "3"], "layer")
+    assert found.lines == {"pos": {0: (87.3, 86.4, 88.2), 1: (-90.6, -91.4, 89.8), 3: (5, 5, 5)}}
+    picture = drawn.drawn(text, "trial")
+    assert picture.alt == "trial: pos, by layer"
+    assert b"layer (0: embeddings)" in picture.svg
+    assert drawn.drawn("| a | b |\n|---|---|\n| c | d |\n", "words") is None
 
 
 def test_what_the_checks_find(tmp_path: Path, helpers: dict[str, ModuleType]) -> None:
@@ -127,21 +213,22 @@ def test_snippets_of_five_lines_run() -> None:
 
 
 def test_every_figure_of_the_gallery_is_kept(helpers: dict[str, ModuleType]) -> None:
-    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
-    drawn = {
-        name for name, code in helpers["blocks"].marked(DOCS / "gallery.md", "figure").items() if "figure =" in code
-    }
-    assert drawn == {path.stem for path in (DOCS / "figures").iterdir()}
-    assert all(f"](figures/{name}.svg)" in text for name in drawn)
-    assert sum(path.stat().st_size for path in (DOCS / "figures").iterdir()) < 1_500_000
+    text, marked = (DOCS / "gallery.md").read_text(encoding="utf-8"), helpers["blocks"].marked
+    drawn = {name for name, code in marked(DOCS / "gallery.md", "figure").items() if "figure =" in code}
+    pages = {f"page-{name}" for name in marked(DOCS / "gallery.md", "page")}
+    assert len(pages) >= 8
+    assert drawn | pages == {path.stem for path in (DOCS / "figures").iterdir()}
+    assert all(f"](figures/{path.name})" in text for path in (DOCS / "figures").iterdir())
+    assert sum(path.stat().st_size for path in (DOCS / "figures").iterdir()) < 2_500_000
 
 
 def test_every_experiment_has_a_question(helpers: dict[str, ModuleType]) -> None:
     files = helpers["pages"].experiment_files()
     assert len(files) >= 20
     for one in files:
-        assert one.question.endswith(("?", ".")) or len(one.question) > 20, one.name
-        assert f"# {one.name}" in one.page()
+        assert one.question.endswith("?"), one.name
+        assert f"\n# {one.title}\n" in one.page()
+        assert one.title.endswith(("?", ")")), one.title
         called = rf"bertology {one.command} (--claims )?experiments/{one.name}.yaml"
         assert re.search(called, " ".join(one.page().split())), one.name
         assert one.command != "run" or "```yaml\nname:" in one.page(), one.name

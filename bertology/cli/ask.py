@@ -1,6 +1,7 @@
 """``bertology probe``, ``compare``, ``primer`` and ``run``: questions put to encoders."""
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -227,7 +228,27 @@ def run(
     done = f"{summary.n_computed:,} of {summary.n_cells:,} cells computed now ({summary.wall_s:.1f} s)"
     failed = "; some failed, --retry-failed tries them again" * bool(summary.failures)
     typer.echo(f"{done}{failed}; tables and plots in {summary.folder}")
+    for line in () if quiet or options.shard.of > 1 else _changes(experiment, summary.folder):
+        typer.echo(line)
     raise typer.Exit(1 if summary.failures else 0)
+
+
+def _changes(experiment: Any, folder: Path) -> Iterator[str]:
+    """What differs between models of an experiment and those that they name as their reference, a line each."""
+    from bertology._compare import ModelComparison
+    from bertology.families.models import compare_models
+    from bertology.results import read_results
+
+    beside = {one.title: found for one in experiment.models if (found := experiment.reference_of(one))}
+    listed = {one.title for one in experiment.models}
+    for name in dict.fromkeys(one.title for one in beside.values() if one.title in listed):
+        models = tuple(title for title, reference in beside.items() if reference.title == name)
+        try:
+            compared = compare_models(read_results(folder), reference=name)
+        except BertologyError as error:  # the run itself is done
+            yield f"{', '.join(models)} and {name} are not compared: {error}"
+            continue
+        yield from ModelComparison(name, models, compared, folder, ()).findings
 
 
 def _confirm_size(file: Path, n_fits: int) -> None:

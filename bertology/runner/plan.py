@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from bertology._files import canonical_json, digest, exists, given_path, is_numeral, shortened
-from bertology._names import checkpoint_name, name_not_found, training_name
+from bertology._names import checkpoint_name, folder_name, name_not_found, training_name
 from bertology.corpora import Corpus, annotate_text, known_table, load_corpus, no_columns
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.encoders.sources import code_fingerprint, find_checkpoints
@@ -423,7 +423,7 @@ class Unit:
             return f"{where}, baselines"
         if len(self.plan.configs_of(self.probe)) > 1:
             where += f" by {self.draws[0][0].config.title}"
-        model = self.plan.pair.source.title
+        model = folder_name(self.plan.pair.source.name, 2)  # what was tuned on several seeds or tasks is told apart
         return f"{where}, {model}{' with random weights' if self.is_random_control else ''}"
 
     def may_equal(self, other: "Unit") -> bool:

@@ -23,8 +23,9 @@ _LOOK = """() => {
     const right = one.getBoundingClientRect().right - window.innerWidth;
     return right > 1 && !(box && ['auto', 'scroll'].includes(getComputedStyle(box).overflowX));
   }).length;
-  const bare = [...document.querySelectorAll('article img')].filter((one) => !one.alt.trim()).length;
-  const broken = [...document.querySelectorAll('article img')].filter((one) => one.complete && !one.naturalWidth).length;
+  const images = [...document.querySelectorAll('article img')];
+  const bare = images.filter((one) => !one.alt.trim()).length;
+  const broken = images.filter((one) => one.complete && !one.naturalWidth).length;
   return {wide, cut, tables, bare, broken};
 }"""
 _FOUND = {

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,19 @@ def test_run_and_run_again(bertology: Command, file: Path, tmp_path: Path) -> No
     more = bertology("run", file, "--quiet", "--set", "seeds=2", "--engine", "serial")
     assert more.out.startswith("2 of 3 cells computed now (")
     assert more.err == ""
+
+
+def test_a_run_before_and_after_says_what_differs(
+    bertology: Command, file: Path, tiny_bert: Path, noisy_bert: Path, tmp_path: Path
+) -> None:
+    """Two folders of one name are told apart by the folders that they lie in."""
+    for name, folder in (("before", tiny_bert), ("after", noisy_bert)):
+        shutil.copytree(folder, tmp_path / name / "seed-1")
+    models = "models=[./before/seed-1, {name: ./after/seed-1, reference: ./before/seed-1}]"
+    ran = bertology("run", file, "--engine", "serial", "--set", models)
+    assert ran.status == 0, ran.err
+    assert [line.rpartition(", ")[2] for line in ran.err.splitlines()] == ["baselines", "before/seed-1", "after/seed-1"]
+    assert "\npos on pocket, accuracy, after/seed-1: " in ran.out
 
 
 def test_plan_before_anything_is_computed(bertology: Command, file: Path, tmp_path: Path) -> None:

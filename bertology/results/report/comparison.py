@@ -58,8 +58,8 @@ def render_comparison(
     sections: list[tuple[Any, ...]] = [("Whole models", "", wholes, ())] if wholes else []
     sections.append(("Tasks by layer", _SURE, tasks, _aligned(row for row in results.rows if row.task in asked)))
     for name, of_task in of_tasks.items():
-        question = getattr(tables.probe_of(of_task[0].about), "question", "")
-        sections.append((name, question, list(_statistics(of_task)), _aligned(one.about for one in of_task)))
+        question = getattr(tables.probe_of(of_task[0].about), "question", name)
+        sections.append((question, f"Task {name}.", list(_statistics(of_task)), _aligned(one.about for one in of_task)))
     return full_page(
         _HERE + "comparison.html",
         title=f"bertology comparison: {reference} and {models}",
