@@ -655,8 +655,19 @@ def _rendered(table: Table, width: int) -> RenderableType:
     for note in table.notes:
         notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
     title = Text(table.title, style="bold")
-    whole = _rich(table, strips, folds=_width(table) > width - 2)
-    return Padding(Group(title, Text(), whole, Text(), notes), (1, 1))
+    parts = [table] if strips else _abreast(table, width - 2)
+    whole = [part for one in parts for part in (_rich(one, strips, folds=_width(one) > width - 2), Text())]
+    return Padding(Group(title, Text(), *whole, notes), (1, 1))
+
+
+def _abreast(table: Table, width: int) -> list[Table]:
+    """The table, or tables of as many of its columns as fit, one below the other, so that no cell is cut."""
+    ends = range(len(table.headers), 0, -1)
+    end = next((end for end in ends if _width(table.columns(range(end))) <= width), min(1, len(table.headers)))
+    if end in (0, len(table.headers)):
+        return [table]
+    end -= end > 1 and table.headers[end] == "layer"  # stays with its score
+    return [table.columns(range(end)), *_abreast(table.columns(range(end, len(table.headers))), width)]
 
 
 def _width(table: Table) -> int:

@@ -1,5 +1,6 @@
 """The pages of patching and attribution: what stands on them, and how they are worked in a browser."""
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -193,3 +194,23 @@ def test_what_a_text_holds_is_never_taken_for_a_page(shown: Callable[..., Any], 
         page = shown(found)
         assert page.title() != "owned"
         assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_row_is_in_sight_and_a_table_can_be_had_as_csv(
+    shown: Callable[..., Any], scores: Attributions, one: PatchingMap, scheme: str
+) -> None:
+    """On a phone: what is wider than the page scrolls, and says so by a shadow; nothing scrolls up and down."""
+    for found, table in ((scores, "scores"), (one, "effects")):
+        page = shown(found, width=390, scheme=scheme)
+        box = page.locator(f".scroll:has(> #{table})")
+        assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 0
+        assert "scroll" in box.evaluate("box => getComputedStyle(box).backgroundAttachment")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        with page.expect_download() as download:
+            box.locator("+ .downloads button").click()
+        rows = list(csv.reader(Path(download.value.path()).read_text(encoding="utf-8").splitlines()))
+        assert download.value.suggested_filename.endswith(".csv")
+        assert len(rows) == page.locator(f"#{table} tr").count()
+        cells = page.locator(f"#{table} tr").nth(1).locator("th, td").all_text_contents()
+        assert rows[1] == [cell.replace("−", "-") for cell in cells]

@@ -123,6 +123,7 @@ def test_what_is_saved(tmp_path: Path) -> None:
 def test_steps_are_drawn_with_their_intervals() -> None:
     view = Results((*steps(), *steps("delta_accuracy"))).view()
     (axes,) = view.plot_steps("loss_bits").axes
+    assert axes.get_xlabel() == "share of heads closed"
     assert [line.get_label() for line in axes.lines] == ["least important", "random"]
     np.testing.assert_allclose(axes.lines[1].get_ydata(), [2, 4, 22])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0 %", "10 %", "100 %"]

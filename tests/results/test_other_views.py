@@ -11,6 +11,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
+from rich.console import Console
 
 from bertology.results import Results
 
@@ -27,6 +28,17 @@ def of_two_models(two_tasks):
 
 def lines_of(view):
     return list(csv.DictReader(io.StringIO(view.to_csv())))
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_table_too_wide_for_the_terminal_goes_on_below_and_no_cell_is_cut(two_tasks, width):
+    view, text = of_two_models(two_tasks).view().models(), io.StringIO()
+    Console(file=text, width=width).print(view)
+    (grid,) = view.tables
+    assert "…" not in text.getvalue()
+    for line in grid.lines:
+        assert line.label in text.getvalue()
+        assert all(f"{cell.text} {cell.interval}".strip() in text.getvalue() for cell in line.cells)
 
 
 def test_models_by_tasks(two_tasks):

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from bertology._page import asset
 from bertology.corpora import load_corpus
 from bertology.results import Results, read_results
 from bertology.results._items import confusion, per_label_scores
@@ -219,3 +220,21 @@ def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
     for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", f"schema {SCHEMA_VERSION}", "cluster-bootstrap-bca"):
         assert said in text
+
+
+@pytest.mark.parametrize(("theme", "ground"), [(":root {", "#fbfbf9"), ('[data-theme="dark"] {', "#14171b")])
+def test_a_star_can_be_read_on_the_deepest_shade(theme, ground):
+    """Contrast of at least 4.5 (WCAG 2), where a score of the overview is shaded by 28 % of the colour of heat."""
+    block = asset("assets/page.css").partition(theme)[2].partition("}")[0]
+    star = re.search(r"--star: #(\w+);", block)[1]
+    heat = [int(part) for part in re.search(r"--heat: ([\d ]+);", block)[1].split()]
+    assert f"--ground: {ground};" in block
+
+    def light(colour):
+        shares = np.array(colour) / 255
+        return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+
+    letters, behind = ([int(text[n : n + 2], 16) for n in (0, 2, 4)] for text in (star, ground[1:]))
+    shade = 0.72 * np.array(behind) + 0.28 * np.array(heat)
+    lower, upper = sorted((light(letters), light(shade)))
+    assert (upper + 0.05) / (lower + 0.05) >= 4.5
