@@ -424,7 +424,8 @@ def axis_ends(low: float, high: float, *, metric: str, margin: float = 0.0) -> t
     values, and such as differ by rounding alone, stand on an axis of 2 % of their size.
     """
     size = max(abs(low), abs(high)) or 1.0
-    low, high = (0.0 if abs(end) < _ROUNDING * size else end for end in (low, high))
+    exact = (0.0, -1.0, 1.0) if metric_form(metric).is_bounded else (0.0,)
+    low, high = (next((at for at in exact if abs(end - at) < 10 * _ROUNDING * size), end) for end in (low, high))
     room = margin * (high - low) if high - low > _ROUNDING * size else 0.01 * size
     least, most = low - room, high + room
     bottoms, tops = ((-1.0, 0.0), (0.0, 1.0)) if metric_form(metric).is_bounded else ((0.0, 0.0), (0.0, 0.0))

@@ -15,6 +15,7 @@ from bertology.results.table import axis_ends
         ("accuracy", 0.97, 0.999, (0.96768, 1)),
         ("accuracy", 1, 1, (0.99, 1)),
         ("accuracy", 0, 0, (0, 0.01)),
+        ("cka", -2e-6, 1.000002, (0, 1)),  # in single precision
         ("rsa_spearman", -0.99, 0.2, (-1, 0.2952)),
         ("dspr", -0.5, 0.98, (-0.6184, 1)),
         ("loss_bits", 0.1, 0.9, (0.036, 0.964)),
