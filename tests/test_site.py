@@ -117,7 +117,11 @@ def test_every_page_shows_something_and_says_what(built: Path) -> None:
 def test_no_page_is_wider_than_its_window(built: Path, browser: Any, helpers: dict[str, ModuleType]) -> None:
     """At the width of a screen and of a phone; what is too wide is found."""
     widths = helpers["widths"]
-    page(built, "wide/index.html", '<article><img src="gone.png"><div style="width: 2000px">a</div></article>')
+    page(
+        built,
+        "wide/index.html",
+        '<style>body { margin: 0 }</style><article><img src="gone.png"><div style="width: 2000px">a</div></article>',
+    )
     assert [one.partition(" at ")[2] for one in widths.misfits(browser, built, ("wide",)) if "wide/" in one] == [
         *("1280 px is 720 px wider than its window", "1280 px has 1 images without a text"),
         *("1280 px has 1 images that do not load", "390 px is 1610 px wider than its window"),
