@@ -210,7 +210,6 @@ def test_every_row_is_in_sight_and_a_table_can_be_had_as_csv(
         with page.expect_download() as download:
             box.locator("+ .downloads button").click()
         rows = list(csv.reader(Path(download.value.path()).read_text(encoding="utf-8").splitlines()))
-        assert download.value.suggested_filename.endswith(".csv")
         assert len(rows) == page.locator(f"#{table} tr").count()
         cells = page.locator(f"#{table} tr").nth(1).locator("th, td").all_text_contents()
         assert rows[1] == [cell.replace("−", "-") for cell in cells]

@@ -51,7 +51,6 @@ def test_the_toy_is_small_and_imports_three_modules() -> None:
 
 
 def test_a_cluster_whose_denominator_is_zero_still_counts_above() -> None:
-    """Shares of a difference (before less guessed): a sentence may lose what it had no surplus of."""
     sums = LayerSums("completeness", (0,), np.array([[2.0, 1.0, 0.0]]), np.array([[4.0, 0.0, 0.0]]), "sentences")
     (kept,) = kept_sums(sums, 0)
     assert kept.clusters.tolist() == [0, 1]
