@@ -68,7 +68,6 @@ def test_the_sitemakings_without_a_warning_and_documents_every_name(built: Path)
 
 
 def test_the_search_knows_what_people_type(built: Path) -> None:
-    """A page is found first by its tags and its title, and that all words are in one of them."""
     index = json.loads((built / "search" / "search_index.json").read_text(encoding="utf-8"))
     assert index["config"]["fields"]["tags"]["boost"] > index["config"]["fields"]["title"]["boost"] > 1
     known = {one["location"]: [*one.get("tags", ()), one["title"]] for one in index["docs"]}
@@ -80,7 +79,6 @@ def test_the_search_knows_what_people_type(built: Path) -> None:
 
 
 def test_every_page_shows_something_and_says_what(built: Path) -> None:
-    """A figure of data, a picture of a page, or what says that it is a scheme."""
     for folder in ("concepts", "how-to", "experiments"):
         for path in (built / folder).glob("*.html"):
             article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
@@ -91,7 +89,6 @@ def test_every_page_shows_something_and_says_what(built: Path) -> None:
 
 
 def test_no_page_is_wider_than_its_window(built: Path, browser: Any, helpers: dict[str, ModuleType]) -> None:
-    """At the width of a screen and of a phone; what is too wide is found."""
     widths = helpers["widths"]
     page(
         built,

@@ -200,7 +200,6 @@ def test_what_a_text_holds_is_never_taken_for_a_page(shown: Callable[..., Any], 
 def test_every_row_is_in_sight_and_a_table_can_be_had_as_csv(
     shown: Callable[..., Any], scores: Attributions, one: PatchingMap, scheme: str
 ) -> None:
-    """On a phone: what is wider than the page scrolls, and says so by a shadow; nothing scrolls up and down."""
     for found, table in ((scores, "scores"), (one, "effects")):
         page = shown(found, width=390, scheme=scheme)
         box = page.locator(f".scroll:has(> #{table})")

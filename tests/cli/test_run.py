@@ -50,7 +50,6 @@ def test_run_and_run_again(bertology: Command, file: Path, tmp_path: Path) -> No
 def test_a_run_before_and_after_says_what_differs(
     bertology: Command, file: Path, tiny_bert: Path, noisy_bert: Path, tmp_path: Path
 ) -> None:
-    """Two folders of one name are told apart by the folders that they lie in."""
     for name, folder in (("before", tiny_bert), ("after", noisy_bert)):
         shutil.copytree(folder, tmp_path / name / "seed-1")
     models = "models=[./before/seed-1, {name: ./after/seed-1, reference: ./before/seed-1}]"
