@@ -20,7 +20,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
-from benchmarks._common import CORPUS, MODEL, Line, seconds
+from benchmarks._common import CORPUS, MODEL, Line, seconds, show
 from benchmarks.extraction import own_cache
 from bertology.activations import Entry, Extraction, Recipe, WordVectors, brief_store, extract
 from bertology.corpora import Corpus, Sentences, load_corpus
@@ -39,8 +39,11 @@ def main() -> None:
         print("no accelerator")
         return
     print(torch.cuda.get_device_name())
+    lines = list[Line]()
     for line in run(args.sentences, args.dtype, args.repeats):
-        print(f"{line.what}: {line.ratio:.2f} ({line.spread[0]:.2f}–{line.spread[1]:.2f}); {line.detail}", flush=True)
+        print(f"{line.what}: {line.detail}", flush=True)  # as soon as it is known: time on a device may be short
+        lines.append(line)
+    show(lines)
 
 
 def run(n_sentences: int, dtype: str, repeats: int) -> Iterator[Line]:
