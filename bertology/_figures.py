@@ -42,8 +42,7 @@ DARK_SHADE = 0.82
 """Text is white on shades above this one."""
 _FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _MARGIN = 0.06
-_LETTERS_AN_INCH = 17
-"""Of a caption."""
+_LETTERS_AN_INCH = 17  # in a caption
 _PRINTED_LETTERS, _PRINTED_SHAPE = 0.8, 0.72  # least size of letters, and least height of a width
 
 

@@ -68,10 +68,11 @@ class Feature(RepresentationProbe):
         return ":".join(filter(None, ["feats", self.feature, self.upos]))
 
     def stands_for(self, splits: Callable[[], Mapping[str, Sentences]]) -> Mapping[str, str] | None:
-        """Of ``feats:all`` the features of a corpus, each also by part of speech where it is found in several."""
+        """The features of a corpus for ``feats:all``, each also by part of speech where it is found in several."""
         if self.feature != "all":
             return None
-        counts, found = {split: _counted(splits()[split]) for split in ("train", "test")}, dict[str, str]()
+        by_name, found = splits(), dict[str, str]()
+        counts = {split: _counted(by_name[split]) for split in ("train", "test")}
         names = sorted(set().union(*counts.values()))
         for name in names:
             whole, _, part = name.partition(":")

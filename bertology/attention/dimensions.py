@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology import _figures as figures
 from bertology._names import folder_name
-from bertology.attention.viewer import lay_out, parse_heads, read_attention
+from bertology.attention.viewer import parse_heads, read_attention
 from bertology.corpora import Text, as_sentence, word_place
 from bertology.encoders import Encoder, open_encoder
 from bertology.errors import BertologyError, ModelError, quoted
@@ -147,8 +147,8 @@ def query_key(
         for one in (text, second)
         if one is not None
     ]
-    reading, given = read_attention(encoder, sentences, heads=heads), lay_out(encoder, sentences)
-    pieces, words = given.units["piece"], given.units["word"]
+    reading = read_attention(encoder, sentences, heads=heads)
+    given, pieces, words = reading.given, reading.units("piece"), reading.units("word")
     at = word_place(sentences[0], word, occurrence)
     if at not in words.word:
         raise ModelError(f"word {quoted(word)}: the tokenizer of {encoder.name} makes no subword of it")
@@ -160,6 +160,7 @@ def query_key(
     weights = reading.maps(layer, level="piece")[0, place]
     if len(kept) == encoder.n_layers:
         queries, keys, visible, scaling = kept[layer - 1]
+        kept.clear()  # or they would be held as long as the function that keeps them is registered
         own = (number - 1) * len(keys) // len(queries)  # several queries may share their keys
         found = QueryKey(
             model=encoder.name,

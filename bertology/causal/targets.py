@@ -25,6 +25,7 @@ from bertology.cloze import Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders.batching import padded, pieces_in_batch
+from bertology.encoders.heads import MOST_ANSWER_PIECES
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, listed, quoted
 from bertology.measures.sums import Floats
 
@@ -675,16 +676,13 @@ def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence
     return replace(one, target=replace(target, good=known[first], bad=known[second]), candidates=(first, second))
 
 
-_MOST_PIECES = 30
-
-
 def _best_answer(pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair:
     """The pair with the answer of at most 30 subwords whose two logits have the largest sum (Devlin et al. 2019)."""
     n_first = len(pair.sentences()[0][0].words)
     inside = np.unique(np.concatenate(one.spans[n_first:]))
     sums = logits[0][0][inside][:, None] + logits[0][1][inside][None]
     length = inside[None] - inside[:, None]
-    allowed = np.where((length >= 0) & (length < _MOST_PIECES), sums, -np.inf)
+    allowed = np.where((length >= 0) & (length < MOST_ANSWER_PIECES), sums, -np.inf)
     at = inside[np.array(np.unravel_index(int(allowed.argmax()), sums.shape))]
     of_passage = list(zip(one.words, one.spans, strict=True))[n_first:]
     answer = " ".join(word for word, span in of_passage if np.isin(span, np.arange(at[0], at[1] + 1)).any())

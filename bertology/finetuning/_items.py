@@ -24,7 +24,7 @@ from bertology.causal.targets import Target as PredictionTarget
 from bertology.corpora import TEXTS, Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
-from bertology.encoders.heads import HeadKind
+from bertology.encoders.heads import MOST_ANSWER_PIECES, HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
 from bertology.families.vectors import fill_sentences
@@ -516,8 +516,6 @@ def output_of(model: Any, batch: Mapping[str, Tensor]) -> Any:
 
 
 _BATCH = 64
-_MOST_PIECES = 30
-"""Pieces in an answer, as in the code of Devlin et al. (2019)."""
 _BEST = 20
 """First and last places of an answer that are tried with each other."""
 _LABELS = "labels", "start_positions", "end_positions"
@@ -586,7 +584,7 @@ def _answer(items: Items, row: Row, logits: NDArray[np.float32], *, may_be_empty
     starts, ends = (inside[np.argsort(-logits[inside, side])[:_BEST]] for side in (0, 1))
     sums = logits[starts, 0][:, None] + logits[ends, 1][None, :]
     length = ends[None, :] - starts[:, None]
-    sums = np.where((length >= 0) & (length < _MOST_PIECES), sums, -np.inf)
+    sums = np.where((length >= 0) & (length < MOST_ANSWER_PIECES), sums, -np.inf)
     if not np.isfinite(sums).any():
         return item, "", -np.inf
     first, last = np.unravel_index(int(sums.argmax()), sums.shape)

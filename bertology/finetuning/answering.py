@@ -7,10 +7,8 @@ import numpy as np
 import torch
 
 from bertology.encoders import open_encoder
+from bertology.encoders.heads import MOST_ANSWER_PIECES
 from bertology.errors import BertologyError, ModelError
-
-_MOST_PIECES = 30
-"""Subwords in an answer, as in the code of Devlin et al. (2019)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def answer(question: str, passage: str, *, model: Any, top: int = 5, **loading: 
     logits = np.stack([one[0].double().cpu().numpy() for one in (output.start_logits, output.end_logits)])
     inside = np.flatnonzero(np.array([part == 1 for part in encoding.sequence_ids]))
     sums, length = logits[0, inside][:, None] + logits[1, inside][None], inside[None] - inside[:, None]
-    sums[(length < 0) | (length >= _MOST_PIECES)] = -np.inf
+    sums[(length < 0) | (length >= MOST_ANSWER_PIECES)] = -np.inf
     scores = np.append(sums.ravel(), logits[:, 0].sum())  # of no answer last
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()

@@ -87,9 +87,10 @@ class _Resolver:
         left_out = {task: text for (of, task), text in self.left_out.items() if of == corpus_settings}
         return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()), left_out)
 
-    def splits_by_name(self, request: ProbeRequest) -> Mapping[str, Any]:
-        """The splits that the tasks of a request read, before it is known whether the corpus has items for them."""
-        return self._text(request, [get_probe(task.name) for task in request.tasks])[1].by_name
+    def splits_by_name(self, experiment: Experiment, settings: CorpusSettings, task: TaskSettings) -> Mapping[str, Any]:
+        """The splits of a corpus that a task reads, before it is known whether there are items for it."""
+        request = experiment.of_one(experiment.models[0], settings, (task,))
+        return self._text(request, [get_probe(task.name)])[1].by_name
 
     def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
         """The model under its display name, with all layers and an empty corpus."""
@@ -697,8 +698,8 @@ def _with_every_task(experiment: Experiment, resolver: _Resolver) -> Experiment:
         asked = [settings for settings, of in by_corpus if task in of]
         on = defaultdict[str, list[str]](list, {} if asked else {task.name: []})
         for settings in asked:
-            splits = partial(resolver.splits_by_name, experiment.of_one(experiment.models[0], settings, (task,)))
-            if (found := get_probe(task.name).stands_for(splits)) is None:
+            found = get_probe(task.name).stands_for(partial(resolver.splits_by_name, experiment, settings, task))
+            if found is None:
                 on[task.name].append(settings.title)
                 continue
             left_out = "; ".join(f"{name.partition(':')[2]} ({why})" for name, why in found.items() if why)
