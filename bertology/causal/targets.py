@@ -25,7 +25,6 @@ from bertology.cloze import Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders.batching import padded, pieces_in_batch
-from bertology.encoders.heads import MOST_ANSWER_PIECES
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, listed, quoted
 from bertology.measures.sums import Floats
 
@@ -676,14 +675,26 @@ def _named(encoder: Encoder, pair: PatchPair, one: AlignedPair, logits: Sequence
     return replace(one, target=replace(target, good=known[first], bad=known[second]), candidates=(first, second))
 
 
+_MOST_ANSWER_PIECES = 30
+"""Largest number of subwords in an answer, as in the code of Devlin et al. (2019)."""
+
+
+def answer_sums(logits: NDArray[Any], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
+    """Sums ``[starts, ends]`` of the two logits ``[place, 2]`` of answers by their first and last subword.
+
+    ``-inf`` where the last comes before the first or the answer has over 30 subwords.
+    """
+    sums = logits[starts, 0][:, None] + logits[ends, 1][None]
+    length = ends[None] - starts[:, None]
+    return np.where((length >= 0) & (length < _MOST_ANSWER_PIECES), sums, -np.inf)
+
+
 def _best_answer(pair: PatchPair, one: AlignedPair, logits: Sequence[Floats]) -> AlignedPair:
     """The pair with the answer of at most 30 subwords whose two logits have the largest sum (Devlin et al. 2019)."""
     n_first = len(pair.sentences()[0][0].words)
     inside = np.unique(np.concatenate(one.spans[n_first:]))
-    sums = logits[0][0][inside][:, None] + logits[0][1][inside][None]
-    length = inside[None] - inside[:, None]
-    allowed = np.where((length >= 0) & (length < MOST_ANSWER_PIECES), sums, -np.inf)
-    at = inside[np.array(np.unravel_index(int(allowed.argmax()), sums.shape))]
+    sums = answer_sums(logits[0].T, inside, inside)
+    at = inside[np.array(np.unravel_index(int(sums.argmax()), sums.shape))]
     of_passage = list(zip(one.words, one.spans, strict=True))[n_first:]
     answer = " ".join(word for word, span in of_passage if np.isin(span, np.arange(at[0], at[1] + 1)).any())
     return replace(one, at=at, target=replace(one.target, good=answer))

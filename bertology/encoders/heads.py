@@ -180,10 +180,6 @@ TASK_HEADS: dict[HeadKind, str] = {
 """How classes of transformers with such a head are called: ``BertForTokenClassification``."""
 
 
-MOST_ANSWER_PIECES = 30
-"""Largest number of subwords in an answer, as in the code of Devlin et al. (2019)."""
-
-
 def task_head(names: Iterable[str]) -> HeadKind | None:
     """The head for a task that a model has, by the name of its class; None where it has none of :data:`TASK_HEADS`."""
     ends = {f"For{ending}": kind for kind, ending in TASK_HEADS.items()}

@@ -19,12 +19,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
 from bertology._names import by_key, name_not_found
-from bertology.causal.targets import PatchPair, TargetKind
+from bertology.causal.targets import PatchPair, TargetKind, answer_sums
 from bertology.causal.targets import Target as PredictionTarget
 from bertology.corpora import TEXTS, Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
-from bertology.encoders.heads import MOST_ANSWER_PIECES, HeadKind
+from bertology.encoders.heads import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
 from bertology.families.vectors import fill_sentences
@@ -582,9 +582,7 @@ def _answer(items: Items, row: Row, logits: NDArray[np.float32], *, may_be_empty
     assert row.offsets is not None
     inside = np.flatnonzero(row.segments == 1)
     starts, ends = (inside[np.argsort(-logits[inside, side])[:_BEST]] for side in (0, 1))
-    sums = logits[starts, 0][:, None] + logits[ends, 1][None, :]
-    length = ends[None, :] - starts[:, None]
-    sums = np.where((length >= 0) & (length < MOST_ANSWER_PIECES), sums, -np.inf)
+    sums = answer_sums(logits, starts, ends)
     if not np.isfinite(sums).any():
         return item, "", -np.inf
     first, last = np.unravel_index(int(sums.argmax()), sums.shape)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from bertology.causal.targets import answer_sums
 from bertology.encoders import open_encoder
-from bertology.encoders.heads import MOST_ANSWER_PIECES
 from bertology.errors import BertologyError, ModelError
 
 
@@ -59,8 +59,7 @@ def answer(question: str, passage: str, *, model: Any, top: int = 5, **loading: 
         output = encoder.task_output(torch.tensor([encoding.ids]), **given)
     logits = np.stack([one[0].double().cpu().numpy() for one in (output.start_logits, output.end_logits)])
     inside = np.flatnonzero(np.array([part == 1 for part in encoding.sequence_ids]))
-    sums, length = logits[0, inside][:, None] + logits[1, inside][None], inside[None] - inside[:, None]
-    sums[(length < 0) | (length >= MOST_ANSWER_PIECES)] = -np.inf
+    sums = answer_sums(logits.T, inside, inside)
     scores = np.append(sums.ravel(), logits[:, 0].sum())  # of no answer last
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
