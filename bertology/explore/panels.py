@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from bertology._figures import figure_bytes
 from bertology._names import folder_name, layer_label
 from bertology._page import asset, full_page
 from bertology.activations.progress import Progress, silent
+from bertology.attention import query_key
 from bertology.cloze import Prompt, read_cloze
 from bertology.cloze.lens import load_lens
 from bertology.corpora import load_corpus, sentence_of_text
@@ -118,9 +120,10 @@ class Panel:
     """A view, and how it is had without the page."""
 
     name: str
-    """That of the command."""
+    """That of the command, unless ``of_command`` has it."""
     title: str
     about: str
+    of_command: str = ""
     file: str = ""
     """The file that the command writes; empty where it prints a table."""
     function: str = ""
@@ -169,8 +172,8 @@ class Panel:
             if question.lens is not None:
                 through = f"encoder.through(load_lens({str(question.lens)!r}, encoder))"
                 parts["lens"] = f"from bertology.cloze.lens import load_lens\n\nencoder = {through}\n"
-            given = {"text": question.text, "model": question.model, "corpus": question.corpus}
-            return self.lines.format(**parts, **{name: repr(value) for name, value in given.items()}).rstrip()
+            given = {"text": question.text, "corpus": question.corpus, "second": question.second or None, **named}
+            return self.lines.format(**{name: repr(value) for name, value in given.items()} | parts).rstrip()
         module, _, name = self.function.partition(":")
         call = f"{name}({_written(question.text, **named)}).save({_written(self.file, **of_page)})"
         return f"from {module} import {name}\n\n{call}"
@@ -188,7 +191,7 @@ class Panel:
         options += [("--out", self.file)] * bool(self.file)
         # A text that begins with a dash is no option.
         is_plain = not any(text.startswith("-") for text in texts)
-        words = ["bertology", self.name, *(texts if is_plain else [])]
+        words = ["bertology", self.of_command or self.name, *(texts if is_plain else [])]
         for option, value in options:
             words += [f"{option}={value}"] if value.startswith("-") else [option, value]
         return shlex.join([*words, *([] if is_plain else ["--", *texts])])
@@ -244,7 +247,22 @@ def _cloze(question: Question, loaded: Loaded) -> str:
     return _table_page(found.text, lead, Table.of("Probability by layer", (*found.words, "first"), rows, notes))
 
 
-_OWN: Mapping[str, Callable[[Question, Loaded], str]] = {"tokenize": _tokenize, "tree": _tree, "cloze": _cloze}
+def _query(question: Question, loaded: Loaded) -> str:
+    word, head = (str(question.settings[name]) for name in ("query", "head"))
+    second = question.second or None
+    found = query_key(question.text, word, head=head, model=loaded.models[question.model], second=second)
+    columns, *rows = found.rows()
+    table = Table.of("Subwords", columns, {str(number): row for number, row in enumerate(rows, 1)}, (), corner="")
+    lead = f"{folder_name(found.model)}, head {found.head}: products of the query of {quoted(word)} with all keys"
+    return _table_page(question.text, lead, table, picture=figure_bytes(found.plot(), "svg"))
+
+
+_OWN: Mapping[str, Callable[[Question, Loaded], str]] = {
+    "tokenize": _tokenize,
+    "tree": _tree,
+    "cloze": _cloze,
+    "query": _query,
+}
 """What makes the page of views that no function has."""
 
 

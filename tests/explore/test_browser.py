@@ -60,7 +60,7 @@ def test_panels_show_views_and_the_link_holds_all(page: Any, address: str) -> No
         assert answered(page).endswith(" s")
         frame = page.frame_locator("#view iframe")
         frame.locator("main").wait_for()
-        assert page.locator("#command").text_content().startswith(f"bertology {name} ")
+        assert page.locator("#command").text_content().startswith(f"bertology {PANELS[name].of_command or name} ")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
     with page.expect_download() as saved:
         page.locator("#save").click()

@@ -51,7 +51,7 @@
       return make("label", { className: "field" }, `${one.label} `, input);
     }));
     at("examples").replaceChildren(...panel.examples.filter((one) => !one.model || models.includes(one.model)).map((example) => {
-      const text = [example.text, example.second, example.candidates, example.word, example.heads].filter(Boolean).join(" · ");
+      const text = Object.entries(example).filter(([name]) => name !== "model").map(([, value]) => value).join(" · ");
       const button = make("button", { type: "button", className: "chip" }, text);
       button.addEventListener("click", () => put({ ...example, panel: panel.name }));
       return button;
