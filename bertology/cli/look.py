@@ -319,7 +319,7 @@ def attention(
 
 @command(
     "how-to/trees",
-    'bertology tree "The old farmers near the river see the dog."',
+    'bertology tree "The dogs near a river see this old farmer."',
     "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
     settings="columns device revision trust_remote_code",
     of={
