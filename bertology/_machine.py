@@ -133,13 +133,14 @@ _BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 
 
 def choose_device(device: str = "auto") -> torch.device:
-    """The device to compute on: as named, or for ``"auto"`` a CUDA GPU, else Apple's, else the processor."""
+    """The device to compute on: as named, or for ``"auto"`` a CUDA GPU, else the processor.
+
+    Apple's GPU (``mps``) has no float64, in which statistics are summed: it is used where it is named.
+    """
     import torch
 
     if device == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except RuntimeError:
@@ -152,6 +153,14 @@ def choose_device(device: str = "auto") -> torch.device:
     if not available.get(chosen.type, False):
         raise ModelError(f"device {quoted(device)} is not there on this machine: use auto or cpu")
     return chosen
+
+
+def fit_device(device: str | torch.device) -> torch.device:
+    """Where readouts of a model on ``device`` are fitted: there, or on the processor if it has no float64."""
+    import torch
+
+    found = torch.device(device)
+    return torch.device("cpu") if found.type == "mps" else found
 
 
 def bfloat16_is_fast(device: str | torch.device = "cpu") -> bool:

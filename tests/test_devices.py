@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bertology._machine import bfloat16_is_fast, choose_device, processor_flags
+from bertology._machine import bfloat16_is_fast, choose_device, fit_device, processor_flags
 from bertology.errors import ModelError
 
 X86 = "processor\t: 0\nflags\t\t: fpu avx2 avx512_bf16 amx_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n"
@@ -37,7 +37,8 @@ def test_the_best_device_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="device 'cuda' is not there on this machine: use auto or cpu"):
         choose_device("cuda")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert choose_device() == torch.device("mps")
+    assert (choose_device(), choose_device("mps")) == (torch.device("cpu"), torch.device("mps"))
+    assert (fit_device("mps"), fit_device("cuda:1")) == (torch.device("cpu"), torch.device("cuda:1"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert choose_device() == torch.device("cuda")

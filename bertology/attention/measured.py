@@ -542,7 +542,7 @@ def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
     """
     mixing = _mixing(maps, residual)
     n_layers, n = mixing.shape[:2]
-    layer, source, target = np.indices(mixing.shape)
+    layer, source, target = np.indices(mixing.shape, dtype=np.int32)
     capacity = np.rint(mixing * _CAPACITY).astype(np.int32).ravel()
     edges = ((layer + 1) * n + source).ravel(), (layer * n + target).ravel()
     n_nodes = (n_layers + 1) * n

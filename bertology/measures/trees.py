@@ -87,7 +87,8 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
     # scipy takes 0 for no edge. Adding one number to every edge leaves the order of trees unchanged.
     weights = weights - weights.min() + 1.0
     # All trees in one call, as a forest: the overhead of a call exceeds the work on a sentence.
-    start = np.arange(n)[:, None] * m
+    start = np.arange(n, dtype=np.int32)[:, None] * np.int32(m)  # scipy 1.12 reads no other type
+    above, below = above.astype(np.int32), below.astype(np.int32)
     places = ((start + above).ravel(), (start + below).ravel())
     graph = scipy.sparse.csr_array((weights.ravel(), places), shape=(n * m, n * m))
     forest = scipy.sparse.csgraph.minimum_spanning_tree(graph)
@@ -100,7 +101,7 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
 
 def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]:
     """Heads that lead from every word of a tree to its ``root``, a place from 0; −1 for words that are not in it."""
-    one, other = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    one, other = np.array(edges, dtype=np.int32).reshape(-1, 2).T
     graph = scipy.sparse.csr_array((np.ones(len(edges)), (one, other)), shape=(n_words, n_words))
     _, above = scipy.sparse.csgraph.breadth_first_order(graph, root, directed=False)  # negative without one
     heads = np.maximum(above + 1, -1)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._lazy import torch
+from bertology._machine import fit_device
 from bertology._names import Registered, Registry, imported
 from bertology._settings import Checked, checked_settings
 from bertology.errors import FitError
@@ -229,7 +229,7 @@ class TrainingData:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "device", torch.device(self.device))
+        object.__setattr__(self, "device", fit_device(self.device))
 
     def say(self, line: str) -> None:
         """Report one line about how far the fit has come."""

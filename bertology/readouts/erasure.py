@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertology._machine import fit_device
 from bertology.errors import FitError
 from bertology.readouts._base import Integers, Targets, check_agreement, check_same_shape
 from bertology.readouts._sources import AnySource, FeatureSource, changed, check_finite, used_chunks
@@ -169,13 +170,13 @@ def _covariances(
         raise FitError("an erasure needs items of at least two classes: give labels that differ")
     labels = torch.from_numpy(np.where(classes >= 0, groups * n_classes + classes, -1))
     n_labels = n_groups * n_classes
-    shape = source.n_layers, source.dim
-    first = torch.zeros(*shape, dtype=torch.float64, device=device)
-    second = torch.zeros(*shape, source.dim, dtype=torch.float64, device=device)
-    by_class = torch.zeros(*shape, n_labels, dtype=torch.float64, device=device)
-    origin = next(used_chunks(source, labels >= 0))[1][:, :1].to(device, torch.float64)
+    shape, where = (source.n_layers, source.dim), fit_device(device)
+    first = torch.zeros(*shape, dtype=torch.float64, device=where)
+    second = torch.zeros(*shape, source.dim, dtype=torch.float64, device=where)
+    by_class = torch.zeros(*shape, n_labels, dtype=torch.float64, device=where)
+    origin = next(used_chunks(source, labels >= 0))[1][:, :1].to(where, torch.float64)
     for items, vectors in used_chunks(source, labels >= 0):
-        wide = vectors.to(device).double() - origin
+        wide = vectors.to(where).double() - origin
         one_hot = torch.nn.functional.one_hot(labels[items], n_labels).to(wide)
         first += wide.sum(1)
         second += torch.bmm(wide.mT, wide)
