@@ -6,6 +6,13 @@ turn, and the logarithms of its probabilities are summed. Groups are BLiMP's par
 these. Marvin & Linzen's (2018) sentences are read as well, by case; negative polarity items, which are no agreement,
 are asked only here. Twice the same sentence, as in seven pairs of BLiMP, is left out.
 
+MultiBLiMP's tables (Jumelet et al. 2025) are read as they are. For any other language:
+
+- ``minimal_pairs:from_treebank`` makes pairs of a treebank with features: one word of an attested sentence is exchanged
+  for an attested form of its lemma that does not agree (subject and verb in number and person, adjective and noun in
+  gender, number and case), where the treebank shows that the language agrees.
+- ``minimal_pairs:perturbed`` scrambles the words of a sentence, exchanges one with its head, or writes all as lemmas.
+
 Marvin & Linzen's sentences are given a final period, as for ``agreement``: theirs have none, and an encoder expects
 that text goes on. BLiMP's have theirs.
 
@@ -20,7 +27,10 @@ from dataclasses import dataclass
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.corpora import load_corpus
 from bertology.corpora.prompts.pairs import read_minimal_pairs
+from bertology.corpora.prompts.violations import agreement_pairs, perturbed_pairs
+from bertology.probing import ProbeFamily
 
 
 @dataclass(frozen=True)
@@ -40,10 +50,35 @@ class MinimalPairs(ClozeProbe):
         return ClozeItems.of(read_minimal_pairs(source), clusters="frames")
 
 
+@dataclass(frozen=True)
+class FromTreebank(MinimalPairs):
+    """Is an attested sentence more probable than the same with one word that does not agree?"""
+
+    task = "minimal_pairs:from_treebank"
+    reference = "cf. Jumelet et al. 2025"
+
+    def items(self, source: str) -> ClozeItems:
+        """Every word of test whose violation the treebank's own forms can spell, by what should agree."""
+        return ClozeItems.of(agreement_pairs(load_corpus(source)), clusters="sentences", language=None)
+
+
+@dataclass(frozen=True)
+class Perturbed(MinimalPairs):
+    """Is an attested sentence more probable than the same with its words in another order, or as lemmas?"""
+
+    task = "minimal_pairs:perturbed"
+    reference = "cf. Sinha et al. 2021"
+
+    def items(self, source: str) -> ClozeItems:
+        """Every sentence of test in up to three pairs."""
+        return ClozeItems.of(perturbed_pairs(load_corpus(source)), clusters="sentences", language=None)
+
+
 def _pocket() -> Iterator[ClozeItem]:
     for pair in pocket.agreement_items():
         good, bad = (pair.text.replace("{mask}", form) for form in (pair.answer, *pair.rivals))
         yield ClozeItem(pair.id, pair.cluster, pair.group, good, other=bad)
 
 
-PROBE = MinimalPairs()
+PAIRS = MinimalPairs()
+PROBE = ProbeFamily.among([FromTreebank(), Perturbed()], argument="making of pairs", default=PAIRS)

@@ -53,7 +53,7 @@ from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, RunningModel
 
-from .minimal_pairs import PROBE as MINIMAL_PAIRS
+from .minimal_pairs import PAIRS as MINIMAL_PAIRS
 
 _FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
 _HEADS, _ALL = "head", "all"

@@ -53,11 +53,11 @@ def test_columns_of_what_has_none(probe: Command, arguments: list[str]) -> None:
 
 def test_columns_of_a_table_of_items(probe: Command, bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
     table = tmp_path / "pairs.tsv"
-    table.write_text("sen\twrong_sen\tphenomenon\tlang\nthe dogs chased the cats\tthe dogs chase the cats\tSV\teng\n")
+    table.write_text("satz\tfalsch\tphenomenon\tlang\nthe dogs chased the cats\tthe dogs chase the cats\tSV\teng\n")
     line = probe("--task", "minimal_pairs", "--corpus", table).one_line()
-    assert "no columns good and bad among sen, wrong_sen, phenomenon, lang" in line
+    assert "no columns good and bad among satz, falsch, phenomenon, lang" in line
     assert "name the columns as in --columns good=COLUMN,bad=COLUMN,group=COLUMN" in line
-    named, run = ["--columns", "good=sen,bad=wrong_sen,group=phenomenon"], tmp_path / "run"
+    named, run = ["--columns", "good=satz,bad=falsch,group=phenomenon"], tmp_path / "run"
     outcome = probe("--task", "minimal_pairs", "--corpus", table, *named, "--out", run, "--controls", "none")
     assert outcome.status == 0, outcome.err
     assert bertology("rerun", run, "--out", tmp_path / "again").status == 0

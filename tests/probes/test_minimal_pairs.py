@@ -43,6 +43,19 @@ def test_pocket_bert_finds_good_sentences_more_probable() -> None:
     assert (good > bad).mean() > 0.8
 
 
+def test_violations_are_found_by_a_trained_model_and_not_by_random_weights() -> None:
+    found = get_probe("minimal_pairs:from_treebank")
+    assert isinstance(found, ClozeProbe)
+    items = found.items("pocket").some_of_each_group(30).items
+    for init, (least, most) in {"pretrained": (0.85, 1.0), "random": (0.25, 0.75)}.items():
+        encoder = load_encoder(str(model_folder()), init=init)
+        good, bad = (
+            pseudo_log_likelihood(encoder, texts).totals[-1]
+            for texts in ([item.text for item in items], [item.other for item in items])
+        )
+        assert least <= (good > bad).mean() <= most
+
+
 def test_a_paradigm_without_its_identical_pairs(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", blimp(0, "A b.", "A c."), blimp(1, "A b.", "A b."))
     found = PROBE.items(source)

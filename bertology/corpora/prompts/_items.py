@@ -153,19 +153,27 @@ class ItemForm(Form):
         return super().recognised(names)
 
 
-def _form(needs: str, may: str = "", masked: str = "", same: str = "") -> ItemForm:
+def _form(needs: str, may: str = "", masked: str = "", same: str = "", **aliases: tuple[str, ...]) -> ItemForm:
     return ItemForm(
         tuple(needs.split()),
         ("group", "cluster", "id", *may.split()),
         several=("bad",) if masked else (),
-        aliases={"good": ("good", "answer")},
+        aliases={"good": ("good", "answer"), **aliases},
         masked=tuple(masked.split()),
         same=same,
     )
 
 
 ITEM_FORMS: Mapping[str, ItemForm] = {
-    "sentences": _form("good bad", same="the two sentences are the same"),
+    "sentences": _form(
+        "good bad",
+        same="the two sentences are the same",
+        # Those of BLiMP and MultiBLiMP are known as well.
+        good=("good", "answer", "sentence_good", "sen"),
+        bad=("bad", "sentence_bad", "wrong_sen"),
+        group=("group", "uid", "phenomenon"),
+        id=("id", "pairid"),
+    ),
     "choices": _form("text good bad", "other blind subject", "text other", "the two forms are the same"),
     "statements": _form("text good bad", "subject", "text", "the two answers are the same"),
     "answers": _form("text good", "blind subject", "text"),
@@ -245,6 +253,7 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
         raise CorpusError(f"{table.source}: no item in it, only names of columns; give the whole table")
     stem = corpus_name(table.source) if isinstance(table.source, Path) else table.source
     is_pair = "bad" in form.needs and not form.masked  # of two sentences
+    has_languages = is_pair and len({*table.columns.get("lang", ())}) > 1
     # Texts are no numbers, as groups and words at a mask may be.
     texts = ("text", "other", "blind", *(("good", "bad") if is_pair else ()))
     for row in table.rows():
@@ -257,6 +266,7 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
                 cells[key] = row.text(column, numbers=may_be_number)
                 bad += [cells.pop(key)] if key == "bad" else []
         group, subject = cells.pop("group", stem), cells.get("subject", "")
+        group = f"{row.text('lang')} {group}" if has_languages else group
         name = f"{group}-{cells.pop('id')}" if "id" in cells else f"{stem}-{row.number}"
         cluster = cells.pop("cluster", "") or subject or name
         for key, text in ((key, cells[key]) for key in ("text", "other", "blind") if key in cells):

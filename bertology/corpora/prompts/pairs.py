@@ -14,7 +14,6 @@ from bertology.corpora.prompts._items import ITEM_FORMS, MASK, ClozeItem, LeftOu
 from bertology.errors import CorpusError
 
 _FORM = ITEM_FORMS["sentences"]
-_BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
 
 
 def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[ClozeItem | LeftOut]:
@@ -22,6 +21,8 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
 
     - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
       are there. Each pair is drawn anew by its grammar: its cluster is the pair.
+    - MultiBLiMP (Jumelet et al. 2025): tables with ``sen`` and ``wrong_sen``, ``phenomenon`` and ``lang``. A table of
+      several languages has a group for each phenomenon of each.
     - Any other table with the columns ``good`` and ``bad``, or ``columns`` that say which they are
       (:func:`read_item_table`).
     - Marvin & Linzen's JSON lines (``case``, ``condition``, ``sentences``) or table without names of columns (case,
@@ -46,9 +47,7 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
             continue
         table = read_table(file)
         if (chosen := _FORM.recognised(table.columns)) is None:
-            if not {"sentence_good", "sentence_bad"} <= table.columns.keys():
-                raise _FORM.unknown(file, names, nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
-            chosen = {key: (name,) for key, name in _BLIMP.items() if name in table.columns}
+            raise _FORM.unknown(file, names, nor=f"those of BLiMP or MultiBLiMP, nor {_STIMULI}")
         yield from items_in(table, chosen, _FORM)
 
 

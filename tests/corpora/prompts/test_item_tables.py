@@ -24,14 +24,13 @@ from bertology.probing import get_probe
 
 FOREIGN = pd.DataFrame(
     {
-        "sen": ["Die Hunde bellen.", 'Er sagt "nein".'],
-        "wrong_sen": ["Die Hunde bellt.", 'Er sagen "nein".'],
+        "satz": ["Die Hunde bellen.", 'Er sagt "nein".'],
+        "falsch": ["Die Hunde bellt.", 'Er sagen "nein".'],
         "phenomenon": ["SV-#", "SV-P"],
         "lang": ["deu", "deu"],
     }
 )
-"""The columns of MultiBLiMP."""
-NAMED = "good=sen,bad=wrong_sen,group=phenomenon"
+NAMED = "good=satz,bad=falsch,group=phenomenon"
 COLUMNS: dict[str, tuple[str, dict[str, list[Any]]]] = {
     "minimal_pairs": ("good=a,bad=b", {"a": ["Dogs bark."], "b": ["Dogs barks."]}),
     "agreement": ("text=t,good=a,bad=b", {"t": ["Dogs [MASK]."], "a": ["bark"], "b": ["barks"]}),
@@ -100,7 +99,7 @@ def test_a_foreign_table_is_refused_in_one_line(tmp_path: Path, task: str, kind:
     message = str(caught.value)
     assert "\n" not in message
     if task != "next_sentence" or kind != "tsv":  # there it may be words with tags, which have no documents either
-        assert "sen, wrong_sen, phenomenon, lang" in message
+        assert "satz, falsch, phenomenon, lang" in message
         assert "--columns" in message
 
 
@@ -221,10 +220,10 @@ def test_tables_of_other_habits_are_read(tmp_path: Path, content: bytes) -> None
 @pytest.mark.parametrize(
     ("frame", "columns", "message"),
     [
-        (FOREIGN.assign(sen=["a", np.nan]), NAMED, "data in memory, row 1: column 'sen': found nan; expected a text"),
+        (FOREIGN.assign(satz=["a", np.nan]), NAMED, "data in memory, row 1: column 'satz': found nan; expected a text"),
         (
             FOREIGN,
-            "good=sen,bad=wrong_sen,text=lang",
+            "good=satz,bad=falsch,text=lang",
             "unknown key of columns 'text': there is bad, cluster, good, group, id, language",
         ),
         ([("a", "b"), ("a",)], None, "data in memory, row 1: found '1 values'; expected 2, as in row 0"),

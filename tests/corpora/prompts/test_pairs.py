@@ -39,6 +39,16 @@ def test_twice_the_same_sentence_cannot_be_asked(tmp_path):
     assert pair.id == "agreement_1-8"
 
 
+def test_tables_of_multiblimp_are_read_as_they_are(tmp_path):
+    lines = ["sen\twrong_sen\tphenomenon\tlang\tverb", "Gata come.\tGata comen.\tSV-#\tspa\tcomer"]
+    one, both = tmp_path / "one.tsv", tmp_path / "both.tsv"
+    one.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    both.write_text("\n".join([*lines, "Il dort.\tIl dorment.\tSV-#\tfra\tdormir"]) + "\n", encoding="utf-8")
+    (item,) = read_minimal_pairs(one)
+    assert (item.group, item.text, item.other) == ("SV-#", "Gata come.", "Gata comen.")
+    assert [item.group for item in read_minimal_pairs(both)] == ["spa SV-#", "fra SV-#"]
+
+
 def test_items_of_negative_polarity_are_two_pairs(tmp_path):
     sentences = ["no dogs that the cat likes ever bark", "the dogs that no cat likes ever bark"]
     item = {
