@@ -32,6 +32,10 @@ _NOISE = 0.1
 """Share of the training texts of a shortcut with the other label."""
 
 
+_N_TEXTS = 200
+"""Number of texts that methods are put to, unless ``--max-items`` takes fewer."""
+
+
 @dataclass(frozen=True)
 class Truth(CausalProbe):
     """Which methods name the known cause of a decision, and leave alone what is not used?"""
@@ -40,8 +44,6 @@ class Truth(CausalProbe):
     """The decision: agreement, facts, tense or shortcut."""
     seed: int = 1
     """Seed of the classifier that is trained for tense and shortcut."""
-    n_texts: int = 200
-    """Number of texts that methods are put to."""
     n_train: int = 1000
     """Number of texts that a classifier is trained on, once."""
     lr: float = 5e-4
@@ -80,7 +82,7 @@ class Truth(CausalProbe):
         """Texts of the pocket world with both properties exchanged."""
         if source != "pocket" or columns is not None:
             raise CorpusError(f"{source}: causes are known of the pocket world: leave the corpus out")
-        return CausalItems(pocket.truth_items(self.of, self.n_texts))
+        return CausalItems(pocket.truth_items(self.of, _N_TEXTS))
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Scores of all methods, on the texts of which the model, or a classifier trained from it, decides rightly."""
