@@ -90,6 +90,25 @@ def own_cache(cache_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def drawn() -> Iterator[Any]:
+    """Runs draw no figures, which takes longer than many a run: what they show is tested in ``tests/results``."""
+    from bertology.results._results import View
+
+    with pytest.MonkeyPatch.context() as patch:
+        real = View.figures
+        patch.setattr(View, "figures", lambda view: {})
+        yield real
+
+
+@pytest.fixture(scope="module")
+def figures(drawn: Any) -> Iterator[None]:
+    """Runs of tests that ask for it draw their figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bertology.results._results.View.figures", drawn)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a BERT of 3 layers of 32, its weights random, and a WordPiece tokenizer of the pocket world."""

@@ -77,12 +77,6 @@ def toys() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs draw no figures."""
-    monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
-
-
 @pytest.fixture
 def shallow(tiny_bert: Path, tmp_path: Path) -> Path:
     """The same model without its last block."""

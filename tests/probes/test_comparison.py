@@ -28,9 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(tiny_bert: Path, run: Path) -> Results:
     """A model beside other blocks over the same embeddings."""
     other = ModelSettings(name=str(tiny_bert), init="random_blocks", init_seed=4, id="other")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertology.results._results.View.figures", lambda view: {})
-        return probe(BOTH, model=tiny_bert, reference=other, corpus=SMALL, layers="0,3", controls="none", out=run)
+    return probe(BOTH, model=tiny_bert, reference=other, corpus=SMALL, layers="0,3", controls="none", out=run)
 
 
 def value(results: Results, metric: str, layer: int, head: str | None = None) -> float:

@@ -11,10 +11,6 @@ from bertology.encoders import load_encoder
 from bertology.pocket import truth_items
 
 
-def _with(**settings: float) -> dict[str, Any]:
-    return {"name": "interventions", "settings": settings}
-
-
 @pytest.mark.parametrize("of", ["agreement", "facts", "tense", "shortcut"])
 def test_each_version_of_a_text_differs_in_one_property(of: str) -> None:
     items = truth_items(of, 40)
@@ -42,11 +38,18 @@ def test_importance_of_a_method_that_is_known() -> None:
     assert found["cause_first_strongest"].values.tolist() == pytest.approx([1])
 
 
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few points of the path of integrated gradients, few rounds of the search for a direction, of which none is tested."""
+    for name, n in (("truth._STEPS", 20), ("truth._PATH", 2), ("directions._ROUNDS", 2)):
+        monkeypatch.setattr(f"bertology.causal.{name}", n)
+
+
+@pytest.mark.usefixtures("coarse")
 def test_the_model_knows_agreement_and_methods_differ() -> None:
     encoder = load_encoder("pocket", device="cpu")
     assert decided_rightly(encoder, truth_items("agreement", 60)).count(True) > 40
-    rows = probe("truth:agreement", layers=[0, 3], controls="none", device="cpu", readout=_with(n_texts=40))
-    frame = rows.to_pandas()
+    frame = probe("truth:agreement", layers=[0, 3], controls="none", device="cpu", max_items=40).to_pandas()
     found = frame[frame["metric"] == "unused_share_strongest"].set_index("group")["value"]
     assert found["words exchanged (the truth)"] < 0.3
     assert found["patching"] < 0.3
@@ -54,9 +57,11 @@ def test_the_model_knows_agreement_and_methods_differ() -> None:
     assert found["integrated gradients"] < 0.6
 
 
+@pytest.mark.usefixtures("coarse")
 def test_a_planted_shortcut_is_found() -> None:
-    readout = _with(n_train=400, n_texts=24, lr=1e-3)
-    frame = probe("truth:shortcut:2", layers=[0, 4], controls="none", device="cpu", readout=readout).to_pandas()
+    readout: Any = {"name": "interventions", "settings": {"n_train": 400, "lr": 1e-3}}
+    asked: Any = {"readout": readout, "max_items": 24, "layers": [0, 4], "controls": "none", "device": "cpu"}
+    frame = probe("truth:shortcut:2", **asked).to_pandas()
     of = frame.set_index(["metric", "group"])["value"]
     assert of["decision_accuracy"].max() > 0.95
     for method in ("leave one out", "integrated gradients"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,16 +24,6 @@ from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans
 from tests.runner.tree_runs import ran as ran
-
-
-@pytest.fixture(autouse=True)
-def figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs draw no figures, which takes longer than many a run, but for tests that ask for this fixture by its name.
-
-    What figures show of which results is tested in ``tests/results``.
-    """
-    if "figures" not in inspect.signature(request.function).parameters:
-        monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
 
 
 @dataclass(frozen=True)
