@@ -14,7 +14,7 @@ Command = Callable[..., Any]
 
 
 @pytest.fixture
-def run(bertology: Command, tiny_bert: Path, tmp_path: Path) -> Path:
+def run(bertology: Command, tiny_bert: Path, tmp_path: Path, figures: None) -> Path:
     """Parts of speech and facts, of a model in a folder far down."""
     model = tmp_path / "far" / "down" / "my-model"
     shutil.copytree(tiny_bert, model)
