@@ -14,7 +14,7 @@ from bertology.errors import BertologyError
 from bertology.finetuning import read_finetuned
 from bertology.primer import primer, read_primer
 from bertology.primer.run import changed_verdicts
-from bertology.runner import verify_run
+from bertology.runner import RunOptions, verify_run
 
 CLAIM = {
     "id": "mine.v1",
@@ -27,6 +27,7 @@ CLAIM = {
     "how": "A linear classifier on word vectors.",
     "caveat": "What can be read off need not be used.",
 }
+SERIAL = RunOptions(engine="serial")
 SMALL = {"treebank": {"name": "pocket", "sentences": 60}}
 
 
@@ -39,7 +40,7 @@ def write(folder: Path, *claims: object, **more: object) -> Path:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mine")
-    primer("pocket", file=write(folder, CLAIM), roles=SMALL, random=True, out=folder / "run", progress=False)
+    primer("pocket", file=write(folder, CLAIM), roles=SMALL, random=True, out=folder / "run", options=SERIAL)
     return folder / "run"
 
 
@@ -83,7 +84,7 @@ def test_what_is_not_there_is_not_tested(tmp_path: Path) -> None:
     one = {**CLAIM, "id": "trained.v1", "measured_by": {"task": "pos", "on": "treebank", "model": "tuned"}}
     tuned = {"finetune": {"task": "pos"}}
     file = write(tmp_path, wrong, one, models={"tuned": tuned})
-    found = primer("pocket", file=file, roles=SMALL, out=tmp_path / "run", progress=False)
+    found = primer("pocket", file=file, roles=SMALL, out=tmp_path / "run", options=SERIAL)
     assert found.of("pocket", "mine").text == "head_statistics has no attention_mass of sepp here"
     assert "ask for training with --train" in found.of("pocket", "trained").text
     with pytest.raises(BertologyError, match=r"role of a corpus 'treebanc'.*treebank"):
@@ -104,7 +105,7 @@ def test_a_training_has_the_score_of_its_own_test(tmp_path: Path) -> None:
         "both": {"of": "tuned", "beside": "tuned"},
     }
     file, out = write(tmp_path, *claims, models=models), tmp_path / "run"
-    found = primer("pocket", file=file, roles=SMALL, train=True, out=out, progress=False)
+    found = primer("pocket", file=file, roles=SMALL, train=True, out=out, options=SERIAL, progress=False)
     runs = read_finetuned(out / "models" / "pocket-tuned").bootstraps["test"]
     values = [float(one["accuracy"].values[0]) for one in runs]
     first, second, third = found.of("pocket", "mine").findings
@@ -114,5 +115,5 @@ def test_a_training_has_the_score_of_its_own_test(tmp_path: Path) -> None:
     assert third.value == pytest.approx(np.mean([one["sharpness"][0]["value"] for one in flat]))
     assert {row.model for row in read_results(out).rows if row.model} == {"both seed 1", "both seed 2"}
     assert found.of("pocket", "probed").verdict in ("holds", "undecided")
-    alone = primer("pocket", file=file, claims="mine", roles=SMALL, train=True, out=tmp_path / "alone", progress=False)
+    alone = primer("pocket", file=file, claims="mine", roles=SMALL, train=True, out=tmp_path / "alone", options=SERIAL)
     assert [one.value for one in alone.of("pocket", "mine").findings] == [first.value, second.value, third.value]
