@@ -41,17 +41,19 @@ def misfits(browser: Any, site: Path, folders: tuple[str, ...] = FOLDERS) -> Ite
     """What is wrong with the pages of a site, one line each."""
     paths = [path for folder in folders for path in sorted((site / folder).glob("*.html"))]
     paths += sorted((site / "reference").glob("*.html"))
-    for width in WIDTHS:
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        for path in paths:
-            page.goto(path.as_uri(), wait_until="load")
+    page = browser.new_page()
+    for path in paths:
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if width == WIDTHS[0]:
+                page.goto(path.as_uri(), wait_until="load")
             found = page.evaluate(_LOOK)
             yield from (
                 f"{path.relative_to(site)} at {width} px {text.format(found[name])}"
                 for name, text in _FOUND.items()
                 if found[name] > 0
             )
-        page.close()
+    page.close()
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_a_claim_says_how_it_was_found(verdicts: Primer) -> None:
 
 
 def test_killed_and_resumed_it_comes_to_the_same_verdicts(tmp_path: Path) -> None:
-    arguments = ["primer", "--model", "pocket", "--quick", "--claim", ",".join(KILLED)]
+    arguments = ["primer", "--model", "pocket", "--quick", "--jobs", "1", "--claim", ",".join(KILLED)]
     with commands() as forked:
 
         def start(name: str, die_at_write: int = 0) -> tuple[int | None, Path]:
