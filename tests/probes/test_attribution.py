@@ -6,9 +6,8 @@ from bertology import probe
 
 
 def test_methods_are_told_apart_by_whether_they_find_the_cause(tmp_path: object) -> None:
-    found = probe(
-        "attribution:agreement", controls="none", max_items=40, layers="0-3", out=f"{tmp_path}/run"
-    ).to_pandas()
+    asked = {"controls": "none", "max_items": 20, "layers": "0-3"}
+    found = probe("attribution:agreement", out=f"{tmp_path}/run", **asked).to_pandas()
     by_method = found[found.metric == "top_is_cause"].dropna(subset=["group"]).set_index(["group", "layer"]).value
     assert by_method["leave one out", 0] > 0.6
     assert by_method["random", 0] < 0.35

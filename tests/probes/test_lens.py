@@ -6,7 +6,7 @@ from bertology import probe
 
 
 def test_the_tuned_lens_is_nearer_and_both_end_at_the_answer(tmp_path: object) -> None:
-    found = probe("lens", controls="none", sentences=60, out=f"{tmp_path}/run").to_pandas()
+    found = probe("lens", controls="none", sentences=30, out=f"{tmp_path}/run").to_pandas()
     value = found[found.group.isna()].set_index(["metric", "layer"]).value
     for layer in range(4):
         assert value["tuned_divergence_bits", layer] < value["logit_divergence_bits", layer]

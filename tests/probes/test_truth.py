@@ -40,7 +40,7 @@ def test_importance_of_a_method_that_is_known() -> None:
 
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few points of the path of integrated gradients, few rounds of the search for a direction, of which none is tested."""
+    """Few points of paths and few rounds of the search for a direction, none of which is tested here."""
     for name, n in (("truth._STEPS", 20), ("truth._PATH", 2), ("directions._ROUNDS", 2)):
         monkeypatch.setattr(f"bertology.causal.{name}", n)
 

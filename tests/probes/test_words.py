@@ -10,7 +10,7 @@ from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
-from bertology.runner import run_experiment
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import experiment_of
 from tests.probes.conftest import check_chance, make_sentence
 
@@ -97,8 +97,9 @@ def test_the_words_of_one_part_of_speech(sentences_of: Callable[..., Sentences])
 
 def test_every_feature_is_a_line_of_one_table(tiny_bert: Path, tmp_path: Path) -> None:
     asked = {"name": "all", "models": [str(tiny_bert)], "tasks": ["feats:all"], "layers": "0,2"}
-    asked |= {"controls": "majority,random", "corpora": [{"name": "pocket", "sentences": 60}]}
-    assert not run_experiment(experiment_of(asked, where="here"), tmp_path / "run").failures
+    asked |= {"controls": "majority,random", "random_draws": 1, "corpora": [{"name": "pocket", "sentences": 60}]}
+    options = RunOptions(engine="serial")
+    assert not run_experiment(experiment_of(asked, where="here"), tmp_path / "run", options=options).failures
     results = read_results(tmp_path / "run")
     (table,) = results.view().shown()
     assert table.title == "feats by layers, %"
