@@ -19,7 +19,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 _FIRST = (
     *("test_site.py", "test_kills.py", "test_killed.py", "test_toys.py", "test_dask.py", "test_cluster.py"),
-    *("test_browser.py", "test_map_browser.py", "test_own_probes.py"),
+    *("test_browser.py", "test_map_browser.py", "test_own_probes.py", "test_pocket_claims.py", "test_directions.py"),
 )
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -101,12 +101,10 @@ def drawn() -> Iterator[Any]:
         yield real
 
 
-@pytest.fixture(scope="module")
-def figures(drawn: Any) -> Iterator[None]:
+@pytest.fixture
+def figures(drawn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of tests that ask for it draw their figures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertology.results._results.View.figures", drawn)
-        yield
+    monkeypatch.setattr("bertology.results._results.View.figures", drawn)
 
 
 @pytest.fixture(scope="session")

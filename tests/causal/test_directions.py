@@ -143,9 +143,7 @@ def test_a_planted_direction_is_found() -> None:
     assert found.converged.all()
 
 
-def test_the_search_is_selective_where_the_number_is_and_not_where_the_word_is_predicted(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_is_selective_where_the_number_is(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is in the embedding of the subject, whence no arbitrary words follow; at the last mask all do."""
     monkeypatch.setattr("bertology.causal.directions._TEXTS", 6)
     methods: Any = ("das", "random")

@@ -56,7 +56,7 @@ def test_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
         assert message in bertology("tokenize", *arguments).one_line()
 
 
-def test_each_language_of_a_parallel_corpus_has_its_table(bertology: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_languages_have_a_table(bertology: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertology.pocket._bilingual.SIZES", {"train": 20, "dev": 20, "test": 250})
     found = bertology("tokenize", "--corpus", "bilingual:20", "--model", "bilingual")
     assert found.status == 0, found.err

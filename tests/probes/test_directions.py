@@ -11,9 +11,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 def test_one_direction_of_the_subject_carries_its_number(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, n in (("_ROUNDS", 18), ("_TEXTS", 6)):  # a shorter search, which has found it by then
         monkeypatch.setattr(f"bertology.causal.directions.{name}", n)
-    table = probe(
-        "directions:agreement", layers=[0, 4], controls="none", max_items=16, out=f"{tmp_path}/run"
-    ).to_pandas()
+    asked = {"layers": [0, 4], "controls": "none", "max_items": 16, "out": f"{tmp_path}/run"}
+    table = probe("directions:agreement", **asked).to_pandas()
     whole = table[table.group.isna()].set_index(["metric", "layer"]).value
     assert whole["exchange_accuracy", 0] > 0.8
     assert whole["exchange_effect", 0] > 0.7

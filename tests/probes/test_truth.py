@@ -38,14 +38,13 @@ def test_importance_of_a_method_that_is_known() -> None:
     assert found["cause_first_strongest"].values.tolist() == pytest.approx([1])
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few points of paths and few rounds of the search for a direction, none of which is tested here."""
     for name, n in (("truth._STEPS", 20), ("truth._PATH", 2), ("directions._ROUNDS", 2)):
         monkeypatch.setattr(f"bertology.causal.{name}", n)
 
 
-@pytest.mark.usefixtures("coarse")
 def test_the_model_knows_agreement_and_methods_differ() -> None:
     encoder = load_encoder("pocket", device="cpu")
     assert decided_rightly(encoder, truth_items("agreement", 60)).count(True) > 40
@@ -57,7 +56,6 @@ def test_the_model_knows_agreement_and_methods_differ() -> None:
     assert found["integrated gradients"] < 0.6
 
 
-@pytest.mark.usefixtures("coarse")
 def test_a_planted_shortcut_is_found() -> None:
     readout: Any = {"name": "interventions", "settings": {"n_train": 400, "lr": 1e-3}}
     asked: Any = {"readout": readout, "max_items": 24, "layers": [0, 4], "controls": "none", "device": "cpu"}

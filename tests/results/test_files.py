@@ -199,8 +199,7 @@ def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
         folder["pos-0-2"]
 
 
-@pytest.mark.usefixtures("figures")
-def test_save_keeps_everything(pos, tmp_path):
+def test_save_keeps_everything(pos, tmp_path, figures):
     folder = pos.save(tmp_path / "run", tables=("md", "csv", "tex"))
     tidy, views = {"results.parquet", "comparisons.parquet", "predictions"}, {"md", "csv", "tex", "png", "svg", "pdf"}
     assert {path.name for path in folder.iterdir()} == tidy | {f"layers.{ending}" for ending in views}

@@ -89,13 +89,11 @@ def saved(results, folder, **options):
     return {path.name for path in folder.iterdir() if path.name.startswith("groups")}
 
 
-@pytest.mark.usefixtures("figures")
-def test_one_task_with_groups_is_saved_as_groups(facts, tmp_path):
+def test_one_task_with_groups_is_saved_as_groups(facts, tmp_path, figures):
     assert saved(facts, tmp_path / "a") == {"groups.png", "groups.svg", "groups.pdf"}
 
 
-@pytest.mark.usefixtures("figures")
-def test_tasks_with_groups_are_saved_by_their_names(facts, pairs, made_up_cloze, tmp_path):
+def test_tasks_with_groups_are_saved_by_their_names(facts, pairs, made_up_cloze, tmp_path, figures):
     negated = made_up_cloze("lama:negated", tally="changes", controls=False)
     others = [dataclasses.replace(r, model="other", cell_id=f"o-{r.cell_id}") for r in negated.rows]
     everything = Results((*facts.rows, *pairs.rows, *negated.rows, *others))

@@ -110,8 +110,7 @@ def test_every_format_says_the_same() -> None:
     assert {("L1H2", "obj", 0.9), ("100 %", "least important", 12)} <= set(numbers)
 
 
-@pytest.mark.usefixtures("figures")
-def test_what_is_saved(tmp_path: Path) -> None:
+def test_what_is_saved(tmp_path: Path, figures: None) -> None:
     Results((*results().rows, *steps())).save(tmp_path, tables=("md", "csv"), plots=("svg",))
     names = {path.name for path in tmp_path.iterdir()}
     assert {"layers.md", "layers.csv", "heads-head_syntax-relation_accuracy.svg"} <= names

@@ -26,8 +26,7 @@ def run(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFac
     return folder / "run"
 
 
-@pytest.mark.usefixtures("figures")
-def test_parts_of_a_paper(run: Path, tmp_path: Path) -> None:
+def test_parts_of_a_paper(run: Path, tmp_path: Path, figures: None) -> None:
     files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in write_paper(run, tmp_path)}
     assert {"figures/pos.pdf", "figures/deprel.pdf", "tables/pos.tex", "run.yaml", "paper.tex"} <= files.keys()
     for name in ("pos", "deprel"):

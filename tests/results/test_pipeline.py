@@ -52,8 +52,7 @@ def test_a_line_says_how_deep_a_task_is_solved():
     assert scores["best layer"].value == max(one.main.value for one in table.lines)
 
 
-@pytest.mark.usefixtures("figures")
-def test_the_table_shows_it_in_every_format(tmp_path):
+def test_the_table_shows_it_in_every_format(tmp_path, figures):
     results, _ = mixed()
     view = results.view()
     for text in (view.to_text(width=160), view.to_markdown(), view.to_latex(), view.to_html()):
