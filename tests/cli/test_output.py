@@ -63,8 +63,7 @@ def test_latex(two_layers: Command) -> None:
     assert r"\toprule" in out
 
 
-@pytest.mark.usefixtures("figures")
-def test_what_a_folder_holds(two_layers: Command, tmp_path: Path) -> None:
+def test_what_a_folder_holds(two_layers: Command, tmp_path: Path, figures: None) -> None:
     outcome = two_layers("--out", tmp_path / "run", "--format", "csv")
     assert outcome.status == 0
     # What is printed may be read by a program: the word on the folder is not part of it.

@@ -138,18 +138,12 @@ def test_a_kept_probe_only_asks(file: Path, mark: Path, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "rerun"])
-def test_commands_have_the_flag(command: str, file: Path, own_cache: Path, tmp_path: Path, bertology: Callable) -> None:
-    given = ["run", file, "--out", tmp_path / "run", "--engine", "serial"]
-    assert "--trust-remote-code" in bertology(*given).one_line()
-    done = bertology(*given, "--trust-remote-code")
-    assert done.status == 0, done.err
-    target = (
-        [tmp_path / "run", "--out", tmp_path / "again"] if command == "rerun" else [file, "--out", tmp_path / "run"]
-    )
-    assert "--trust-remote-code" in bertology(command, *target).one_line()
-    done = bertology(command, *target, "--trust-remote-code")
-    assert done.status == 0, done.err
+def test_commands_have_the_flag(file: Path, tmp_path: Path, bertology: Callable) -> None:
+    run, again = ((tmp_path / name) for name in ("run", "again"))
+    for given in ("run", file, "--out", run, "--jobs", 1), ("plan", file, "--out", run), ("rerun", run, "--out", again):
+        assert "--trust-remote-code" in bertology(*given).one_line()
+        done = bertology(*given, "--trust-remote-code")
+        assert done.status == 0, done.err
 
 
 def test_code_is_part_of_what_a_model_is(strange: Path) -> None:

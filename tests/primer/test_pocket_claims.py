@@ -49,8 +49,6 @@ FEWER = {
 }
 FEWER |= {role: {"name": "bilingual:200", "sentences": 150} for role in ("alignment", "transfer")}
 KILLED = "facts", "misprimes", "sep", "fitting-roles", "pragmatics"
-DIE_AT = 3, 6
-"""Numbers of files after which the run is killed."""
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +110,7 @@ def test_killed_and_resumed_it_comes_to_the_same_verdicts(tmp_path: Path) -> Non
 
         code, whole = start("whole")
         assert code == 0
-        for place in DIE_AT:
+        for place in (3, 6):  # numbers of files after which the run is killed
             assert start("killed", place)[0] == -signal.SIGKILL
             assert not (tmp_path / "killed" / "out" / "claims.parquet").exists()
         code, resumed = start("killed")
