@@ -65,7 +65,7 @@ def _judgements(kind: str) -> Iterator[Metric]:
     yield sum_metric(
         f"others_kept{kind}", f"share of other properties{of} that fresh readouts still find (selectivity)"
     )
-    yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and others kept")
+    yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and other labels kept")
     if kind:
         name = f"directions{kind}_dimensions"
         yield sum_metric(name, "number of dimensions of the state that are erased", higher_is_better=False)

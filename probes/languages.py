@@ -135,7 +135,7 @@ class Retrieval(_OfSentences):
         share_metric("retrieval_csls", "retrieval by CSLS: cosine minus the mean cosine to nearest neighbours"),
         share_metric("retrieval_centred_csls", "retrieval by CSLS with each language's mean vector subtracted"),
     )
-    fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
+    fits = "none but an orthogonal map, fitted to other parts of the test split"
     baselines = (
         ControlNote("lexical", "spelling", "the nearest sentence by TF-IDF of two to four characters in a row"),
     )
@@ -174,7 +174,7 @@ class Translation(GeometryProbe):
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
         share_metric("type", "share of words whose nearest word type in the other language is their translation (P@1)"),
-        share_metric("type_raw", "the share named type, without subtraction of each language's mean vector"),
+        share_metric("type_raw", "translation of word types without subtraction of each language's mean vector"),
         share_metric("occurrence", "share of words whose nearest word in other sentences is their translation"),
     )
     baselines = (

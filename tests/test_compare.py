@@ -91,8 +91,11 @@ def test_it_opens_with_a_verdict_and_the_whole_models(tiny_bert: Path, tiny_corp
     frame = found.to_pandas().set_index(["metric", "model"])
     change = frame.loc[[("change_bits", "redrawn")]].iloc[0]["value"]
     whole = said["redrawn as a whole"]
-    assert re.search(rf"change bits {f'{change:.2f}'.replace('-', '−')} \[", whole)
-    assert all(f"; {name} " in whole for name in ("reference bits", "cosine, %", "MB on disk", "speed-up"))
+    assert re.search(rf"change of the masked loss in bits {f'{change:.2f}'.replace('-', '−')} \[", whole)
+    assert all(
+        f"; {name} " in whole
+        for name in ("masked loss of the reference in bits", "cosine, %", "MB on disk", "speed-up")
+    )
     assert str(found).startswith("copy: identical weights.\n")
     assert "identical weights" in found.page()
 

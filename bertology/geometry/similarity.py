@@ -20,7 +20,7 @@ from bertology.activations.layers import Floats32, LayerVectors, type_directions
 from bertology.errors import CorpusError, FitError, ModelError
 from bertology.geometry.text import mean_cosine
 from bertology.measures import Metric, sum_metric
-from bertology.measures.metrics import Bounds
+from bertology.measures.metrics import Bounds, metric_form
 from bertology.measures.sums import (
     Clusters,
     Floats,
@@ -288,7 +288,7 @@ def likeness_metrics(names: Iterable[str], about: str, null: str, *, is_distance
         bounds: Bounds = "share" if name == "mutual_neighbours" else "none"
         yield sum_metric(metric, f"{what}, {about}", higher_is_better=metric == name, bounds=bounds)
     for metric in shown.values():
-        yield sum_metric(f"{metric}_null", f"{metric} of unrelated vectors: {null}")
+        yield sum_metric(f"{metric}_null", f"{metric_form(metric).title} of unrelated vectors: {null}")
 
 
 def layer_similarity(

@@ -2,10 +2,12 @@
 
 import re
 import string
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -709,6 +711,8 @@ class MetricForm:
     base: str = ""
     """The metric of the model itself, of one that has another ``part``."""
     part: Part = ""
+    ranks_layers: bool = True
+    """Whether a layer can be the best by it."""
 
     @property
     def is_fraction(self) -> bool:
@@ -726,50 +730,53 @@ class MetricForm:
         return _DECIMALS[self.unit]
 
 
+_NUMBERS = ("codelength_bits", "rmse", "absolute_error", "additional_error", "compression", "distance")
 _FORMS: Mapping[str, MetricForm] = {
-    "f1": MetricForm("F1"),
-    "entity_f1": MetricForm("entity F1"),
-    "macro_f1": MetricForm("macro-F1"),
-    "micro_f1": MetricForm("micro-F1"),
-    **{name: MetricForm(name.upper()) for name in ("uuas", "uas", "las", "cka", "rsa")},
-    "rsa_spearman": MetricForm("RSA of ranks"),
-    "r2": MetricForm("R²"),
-    "moved_reference": MetricForm("relative distance moved"),
-    "cosine_reference": MetricForm("cosine of both vectors"),
-    "mrr": MetricForm("MRR", "correlation"),
-    "dspr": MetricForm("DSpr", "correlation"),
-    "nspr": MetricForm("NSpr", "correlation"),
-    "importance": MetricForm("importance", "correlation"),
-    "micro_mrr": MetricForm("MRR micro"),
-    "micro_p_at_1": MetricForm("P@1 micro"),
-    **{f"p_at_{most}": MetricForm(f"P@{most}") for most in (1, 5, 10, 100)},
-    "divergence_bits": MetricForm("Jensen–Shannon divergence, bits", "counted"),
-    "relative_l2": MetricForm("relative L2 distance"),
-    "mutual_neighbours": MetricForm("mutual neighbours"),
-    "codelength_bits": MetricForm("codelength bits", "number"),
-    "rmse": MetricForm("RMSE", "number"),
-    **{f"{name}_error": MetricForm(f"{name} error", "number") for name in ("absolute", "additional")},
-    **{name: MetricForm(name.replace("_", " "), "number") for name in ("compression", "distance")},
-    "selectivity": MetricForm("selectivity", is_difference=True),
-    "center_of_gravity": MetricForm("center of gravity", "counted", depth="mean"),
-    "kl_from_uniform_bits": MetricForm("kl from uniform bits", "counted", depth="divergence"),
-    "expected_layer": MetricForm("expected layer", "counted", depth="growth"),
-    "mean_rank": MetricForm("mean rank", "counted"),
-    **{f"hulls_{of}": MetricForm(f"hulls {of}", "number") for of in ("model", "reference")},
+    **{name: MetricForm("", "correlation") for name in ("mrr", "dspr", "nspr", "importance")},
+    **{name: MetricForm("", "number") for name in (*_NUMBERS, "hulls_model", "hulls_reference")},
+    **{name: MetricForm("") for name in ("moved_reference", "cosine_reference", "mutual_neighbours")},
+    "divergence_bits": MetricForm("", "counted"),
+    "selectivity": MetricForm("", is_difference=True),
+    "center_of_gravity": MetricForm("", "counted", depth="mean"),
+    "kl_from_uniform_bits": MetricForm("", "counted", depth="divergence"),
+    "expected_layer": MetricForm("", "counted", depth="growth"),
+    "mean_rank": MetricForm("", "counted"),
 }
+
+
+@cache
+def _shown() -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
+
+
+def _title(metric: str) -> str:
+    """The title of a metric: its own, or that of a part of its name with what the rest says."""
+    known = _shown()
+    if metric in known["titles"]:
+        return str(known["titles"][metric])
+    stem, space, which = metric.partition(" ")
+    if space:
+        return f"{_title(stem)} {which}"
+    for kind, cut in (("beginnings", str.removeprefix), ("endings", str.removesuffix)):
+        for part, text in known[kind].items():
+            if (rest := cut(metric, part)) != metric:
+                return str(text).format(_title(rest))
+    return metric.replace("_", " ")
 
 
 @lru_cache(maxsize=512)
 def metric_form(metric: str) -> MetricForm:
-    """The format of a metric; after a space its name may hold the items that it is computed from."""
+    """The format of a metric; after a space its name may hold the items that it is computed from.
+
+    Titles, and which metrics rank no layers, are those of ``metrics.toml``.
+    """
+    shown: dict[str, Any] = {"title": _title(metric), "ranks_layers": metric not in _shown()["unranked"]}
     if metric in _FORMS:
-        return _FORMS[metric]
-    name, space, which = metric.partition(" ")
-    title = _FORMS[name].title if name in _FORMS else name.replace("_", " ")
+        return replace(_FORMS[metric], **shown)
     ending = next((ending for ending in _PARTS if metric.endswith(ending)), "")
     base, part = (metric.removesuffix(ending), _PARTS[ending]) if ending else ("", "")
-    unit: Unit = "counted" if metric.endswith(_COUNTED) else "fraction"
-    return MetricForm(title + space + which, unit, base=base, part=part)
+    unit: Unit = "counted" if metric.endswith(_COUNTED) or "_bits_" in metric else "fraction"
+    return MetricForm(**shown, unit=unit, base=base, part=part)
 
 
 @dataclass(frozen=True)
@@ -809,11 +816,11 @@ LAYER_COLUMNS: Mapping[str, LayerColumn] = {
     "refit": LayerColumn("refitted", look=("green", "D"), is_anew=True),
     "reference": LayerColumn("reference", look=("purple", "s")),
     "completeness": LayerColumn(
-        "gone",
+        "completeness",
         "metric",
-        note=("gone", "completeness, of what a readout finds of the property beyond chance (the most frequent label)"),
+        note=("completeness", "share of the property, beyond the most frequent label, that a readout no longer finds"),
     ),
-    "others_kept": LayerColumn("others kept", "metric"),
+    "others_kept": LayerColumn("other labels kept", "metric"),
 }
 """The columns of a table of layers by the names that its lines have for them, in order."""
 DRAWN_COLUMNS = ("control_task", "blind", "random_init", "rescaled", "refit", "reference")

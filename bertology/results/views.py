@@ -119,8 +119,11 @@ class LayerTable:
     """The names of the columns in which some layer has a score, and of the main one, with their metrics."""
 
     @property
-    def best_line(self) -> LayerLine | None:
-        """The layer that scores best, the lowest of equals; None if no layer has a score."""
+    def chosen_line(self) -> LayerLine | None:
+        """The layer that scores best, the lowest of equals, or the last one by a metric that ranks no layers; None if
+        no layer has a score."""
+        if not metric_form(self.metric).ranks_layers:
+            return next((line for line in reversed(self.lines) if line.main), None)
         sign = 1 if self.about.higher_is_better else -1
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
@@ -275,7 +278,7 @@ def _layer_table(
         columns[name] = _by_layer(of_source, of)
         shown |= {name: of} if columns[name] or name == "main" else {}
     about = next((row for row in own if row.metric == main), rows[0])
-    best = _best_layers(columns["main"], comparisons, about)
+    best = _best_layers(columns["main"], comparisons, about) if metric_form(main).ranks_layers else {}
     lines = []
     for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
         runs = columns["main"].get(layer, [])
@@ -483,7 +486,7 @@ def tasks_table(tables: Sequence[LayerTable]) -> Table:
     headers = ["items", "classes", *labels, *titles, "best", "layers", *map(str, layers)]
     rows, best, baselines = dict[str, list[Any]](), list[tuple[str, int]](), dict[str, BaselineLine]()
     for name, table in zip(names, tables, strict=True):
-        of_baselines, top = {line.label: line for line in table.baselines}, table.best_line
+        of_baselines, top = {line.label: line for line in table.baselines}, table.chosen_line
         baselines |= of_baselines
         by_layer, tied = (
             {line.layer: line.main for line in table.lines},
@@ -494,7 +497,8 @@ def tasks_table(tables: Sequence[LayerTable]) -> Table:
         rows[name] += [top.scores[column] if top else None for column in (*beside, "main")]
         rows[name] += [layers_named(tied or [top.layer]).partition(" ")[2] if top else "", *map(by_layer.get, layers)]
         best += [(name, headers.index(str(layer))) for layer in tied]
-    notes = [Note("best", "score of the best layer, chosen on the split shown, which makes it a little too high")]
+    how = f"score of the best layer, chosen on the split shown, which makes it a little too high{_last(tables)}"
+    notes = [Note("best", how)]
     notes += [Note("layers", BEST_NOTE.text)] if best else []
     notes += [Note(INTERVAL, f"[ ] 95 %, {covered([table.n_seeds for table in tables])}")]
     notes += [Note(" and ".join(titles), "of that layer")] if titles else []
@@ -514,6 +518,12 @@ def tasks_table(tables: Sequence[LayerTable]) -> Table:
     )
 
 
+def _last(tables: Sequence[LayerTable]) -> str:
+    """The end of a note on best layers: the metrics that have none, for which the last layer is shown."""
+    names = dict.fromkeys(metric_title(table.metric) for table in tables if not metric_form(table.metric).ranks_layers)
+    return f"; of {', '.join(names)}, by which no layer is the best, of the last layer" if names else ""
+
+
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
     return tuple(apart([[f"{table.task} {metric_title(table.metric)}", *_details(table)] for table in tables]))
@@ -526,7 +536,7 @@ def _details(table: LayerTable) -> list[str]:
 
 
 def model_table(tables: Sequence[LayerTable]) -> Table:
-    """Models by tasks: the score of each model's best layer, and the number of that layer."""
+    """Models by tasks: the score of each model's best layer, and the number of that layer; see :attr:`chosen_line`."""
     by_question: dict[tuple[str, ...], dict[str, LayerTable]] = defaultdict(dict)
     # The model, then what may set it apart.
     every = [(table.about, table.one_of_several) for table in tables]
@@ -537,14 +547,14 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
     headers = apart([[f"{key[0]} {metric_title(key[1])}", *key[2:]] for key in by_question])
     rows: dict[str, list[Any]] = {}
     for model in dict.fromkeys(models):
-        best = [of[model].best_line if model in of else None for of in by_question.values()]
+        best = [of[model].chosen_line if model in of else None for of in by_question.values()]
         rows[model] = [part for line in best for part in ((line.main, line.layer) if line else (None, ""))]
     rows |= {name: [part for score in scores for part in (score, "")] for name, scores in baselines.items()}
     notes = (
         Note("data", "; ".join(dict.fromkeys(data_of(table.about) for table in tables))),
         *alignment_notes(*(table.about for table in tables)),
         Note(INTERVAL, f"[ ] 95 %, {covered([table.n_seeds for table in tables])}"),
-        Note("score", "of the best layer, chosen on the split shown, which makes it a little too high"),
+        Note("score", f"of the best layer, chosen on the split shown, which makes it a little too high{_last(tables)}"),
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
     percent = ", %" if all(metric_form(table.metric).is_fraction for table in tables) else ""
@@ -963,7 +973,7 @@ def _depth(
     """A line of the table of depths: all of its columns."""
     single = by_readout.get("single")
     lowest = single or by_readout.get(CUMULATIVE)
-    best = single.best_line if single else None
+    best = single.chosen_line if single else None
     tied = [str(line.layer) for line in single.lines if line.main and line.in_best_set] if single else []
     names = {metric_form(row.metric).depth: row.metric for row in own}
     shown = {

@@ -26,6 +26,7 @@ from bertology.measures.metrics import (
     label_scores,
     mean_numbers,
     mean_over_groups,
+    metric_form,
     micro_f1,
 )
 
@@ -395,3 +396,23 @@ def test_a_resample_of_clusters_has_the_r2_of_its_items() -> None:
     for left_out in range(12):
         kept = cluster != left_out
         assert score.jackknife[left_out, 0] == pytest.approx(r2_score(gold[kept], pred[kept]), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("metric", "title"),
+    [
+        ("cka_null", "CKA of shuffled words"),
+        ("visible_moved_increase_bits", "visible words: increase of the loss by random moves in bits"),
+        ("p_at_1 N-M", "P@1 N-M"),
+        ("micro_choice_accuracy template 1", "micro-averaged choice accuracy template 1"),
+        ("centroids_change", "change of distance between centroids"),
+        ("retrieval_centred_csls", "retrieval by CSLS, centred"),
+        ("accuracy", "accuracy"),
+    ],
+)
+def test_titles_are_plain_words(metric: str, title: str) -> None:
+    assert metric_form(metric).title == title
+
+
+def test_bits_are_never_shown_as_percentages() -> None:
+    assert metric_form("decision_divergence_bits_random").unit == "counted"

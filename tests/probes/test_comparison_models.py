@@ -91,5 +91,5 @@ def test_what_belongs_to_no_layer_is_shown(tiny_bert: Path) -> None:
     (grid,) = found.view().shown()
     assert grid.title == "comparison:masked_loss · the whole model"
     assert grid.lines[0].label == "all"
-    assert grid.headers[1] == "change bits"
+    assert grid.headers[1] == "change of the masked loss in bits"
     assert "reference  " in str(found)

@@ -38,7 +38,7 @@ def test_a_run_has_rows_and_resumes(tmp_path):
     assert value["beyond_random_bits"].value == pytest.approx(rise)
     assert value["directions_visible_dimensions"].value >= 5
     assert value["beyond_random_bits"].ci_low < rise < value["beyond_random_bits"].ci_high
-    assert "others kept" in str(results)
+    assert "labels kept" in str(results)
     stamps = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     bertology.probe("erase_and_predict:pos", readout=settings, layers=[0, 4], controls="none", out=out)
     assert {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()} == stamps

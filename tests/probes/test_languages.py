@@ -32,7 +32,7 @@ def test_layers_of_a_model_are_asked(tiny_bert: Path) -> None:
         assert "diagonal" in text
         assert "33.3" in text
     assert "- diagonal: the words at the same relative place in both sentences (argmax)" in alignment.to_markdown()
-    assert ",diagonal,argmax f1,0.33" in alignment.to_csv()
+    assert ",diagonal,Argmax F1,0.33" in alignment.to_csv()
     fitted = "readout: a linear classifier of language, fitted and scored on different parts of the test split"
     assert fitted in found.only(task="languages:identity").to_markdown()
     results = found.to_pandas()

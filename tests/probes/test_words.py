@@ -105,11 +105,11 @@ def test_every_feature_is_a_line_of_one_table(tiny_bert: Path, tmp_path: Path) -
     assert table.title == "feats by layers, %"
     lines = {line.label: line for line in table.lines}
     of_task = results.only(task="feats:Tense:VERB").view().tables[0]
-    assert of_task.best_line is not None
+    assert of_task.chosen_line is not None
     cells = dict(zip(table.headers, lines["Tense:VERB"].cells, strict=True))
     assert cells["items"].text == str(of_task.about.n_items)
-    assert cells["best"].score == of_task.best_line.main
-    assert cells["random init"].score == of_task.best_line.random_init
+    assert cells["best"].score == of_task.chosen_line.main
+    assert cells["random init"].score == of_task.chosen_line.random_init
     assert cells["majority"].score == of_task.baselines[0].main
     assert [cells[str(line.layer)].score for line in of_task.lines] == [line.main for line in of_task.lines]
     # What is not asked about is named with the reason, once.

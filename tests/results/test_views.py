@@ -65,6 +65,16 @@ def test_layers_that_were_not_compared_are_not_ranked(pos):
         assert "separable" not in text
 
 
+def test_no_layer_is_the_best_by_likeness(pos):
+    alike = changed(pos, lambda row: row.metric == "accuracy", metric="cka")
+    alike = dataclasses.replace(alike, comparisons=[dataclasses.replace(one, metric="cka") for one in pos.comparisons])
+    view = alike.view(metric="cka")
+    assert "★" not in view.to_text()
+    score, layer = view.models().tables[0].lines[0].cells
+    assert (layer.text, score.score) == ("5", view.tables[0].lines[-1].main)
+    assert "of CKA, by which no layer is the best, of the last layer" in view.models().to_markdown()
+
+
 def test_seeds_are_averaged_and_their_spread_shown(two_tasks):
     (table, _) = two_tasks.view().tables
     of_layer = [

@@ -709,10 +709,9 @@ def _card(table: LayerTable | Table, **more: Any) -> dict[str, Any]:
     facts = {"question": f"{question} (task {about.task}, {about.task_version})".strip()}
     lines, best, place = [line for line in shown.lines if not line.baseline], "", 0
     if isinstance(table, LayerTable):
-        scored = [number for number, line in enumerate(table.lines) if line.main]
-        place, line = (scored or [0])[-1], table.best_line
-        if tally_of(table.metric) != "changes" and line is not None:  # of changes the last layer is shown: the answer
-            place = table.lines.index(line)
+        line = table.chosen_line
+        place = 0 if line is None else table.lines.index(line)
+        if metric_form(table.metric).ranks_layers and line is not None:
             best = layers_named([one.layer for one in table.lines if one.in_best_set] or [line.layer])
     if lines:
         text = "; ".join(f"{header} {cell}" for header, cell in zip(shown.headers, lines[place].cells, strict=True))

@@ -141,7 +141,7 @@ def test_choices_are_held_against_chance(cloze_runs):
 def test_of_changes_no_layer_is_the_best(cloze_runs):
     page = page_of(cloze_runs["changes"])
     values = [line.main.value for line in read_results(cloze_runs["changes"]).view().tables[0].lines]
-    assert f"layer 4: moved {100 * values[4]:.1f} " in cards(page)
+    assert f"layer 4: predictions changed {100 * values[4]:.1f} " in cards(page)
     assert 'class="best"' not in page.partition('<section id="scores"')[0]
 
 
