@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -207,8 +208,13 @@ def test_every_row_is_in_sight_and_a_table_can_be_had_as_csv(
         assert "scroll" in box.evaluate("box => getComputedStyle(box).backgroundAttachment")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         with page.expect_download() as download:
-            box.locator("+ .downloads button").click()
+            box.locator("+ .downloads button:text('CSV')").click()
         rows = list(csv.reader(Path(download.value.path()).read_text(encoding="utf-8").splitlines()))
         assert len(rows) == page.locator(f"#{table} tr").count()
         cells = page.locator(f"#{table} tr").nth(1).locator("th, td").all_text_contents()
         assert rows[1] == [cell.replace("−", "-") for cell in cells]
+        with page.expect_download() as download:
+            box.locator("+ .downloads button:text('SVG')").click()
+        drawing = ElementTree.parse(download.value.path()).getroot()
+        assert set(" ".join(cells).split()) <= {word for text in drawing.itertext() for word in text.split()}
+        assert float(drawing.get("width", 0)) >= box.locator("table").evaluate("table => table.offsetWidth")
