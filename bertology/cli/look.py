@@ -276,10 +276,13 @@ def attention(
         raise typer.BadParameter(f"{path}: a figure (.svg, .pdf or .png) goes with --head L2H1, a page (.html) without")
     if head is not None and (settings["heads"] is not None or settings["threshold"]):
         raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
-    if query is not None and (
-        head is None or any(settings[name] for name in ("target", "heads")) or gold or prediction
-    ):
-        raise typer.BadParameter("--query is that of one --head in a text or a pair: --head L2H1 --query are")
+    given = settings | {"gold": gold, "prediction": prediction, "layers": layers.strip().lower()}
+    alone = dict.fromkeys(("gold", "prediction", "target", "heads"))
+    plain = {**alone, "layers": "all", "level": "word", "weights": "raw"}
+    others = [f"--{name}" for name, value in plain.items() if given[name] != value]
+    if query is not None and (head is None or others):
+        without = f", without {' and '.join(others)}" if others else ""
+        raise typer.BadParameter(f"--query is that of one --head in a text or a pair{without}: --head L2H1 --query are")
     columns = settings.pop("columns")
     loading = {name: settings.pop(name) for name in ("device", "revision", "trust_remote_code")}
     if (gold is None) != (sentence is None):

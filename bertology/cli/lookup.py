@@ -312,9 +312,13 @@ def _on_pocket(probe: "Probe") -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks for the task, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
+    from bertology.probing import get_probe
     from bertology.probing.probes import labels_in
     from bertology.runner.plan import make_plan
 
+    if stands := probe.stands_for(lambda: bertology.load_corpus(_CORPUS).splits):
+        tasks = [task for task, left_out in stands.items() if not left_out]
+        return *_on_pocket(get_probe(tasks[0]))[:2], f"those of {', '.join(tasks)}"
     family = family_of(probe)
     controls = [note.name for note in family.baselines(probe)] + [RANDOM] * probe.asks_random_weights
     chosen = [*controls, *(note.name for note in family.controls(probe))]

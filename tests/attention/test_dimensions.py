@@ -77,5 +77,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "dimensions (from 1) with the largest products" in result.output
     assert all(text in figure.read_text() for text in ("query × key", "farmers", "attention weight"))
-    for wrong in (["--query", "zebra"], ["--query", "see", "--gold", "pocket", "--sentence", "1"]):
-        assert CliRunner().invoke(app, [*asked, *wrong]).exit_code != 0
+    assert CliRunner().invoke(app, [*asked, "--query", "zebra"]).exit_code != 0
+    for wrong in ("--gold pocket --sentence 1", "--level piece", "--weights norm", "--layers 1-2"):
+        refused = CliRunner().invoke(app, [*asked, "--query", "see", *wrong.split()], env={"COLUMNS": "200"})
+        assert refused.exit_code == 2
+        assert f"without {wrong.split()[0]}: --head" in refused.output
