@@ -51,6 +51,7 @@ SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input", *MORE
 Unit = Literal["word", "subword"]
 
 
+@Encoder.comes_first
 def attribute(
     encoder: Encoder,
     questions: Sequence[PatchPair],

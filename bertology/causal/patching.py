@@ -457,6 +457,7 @@ def checked_pairs(pairs: PatchPair | Sequence[PatchPair]) -> list[PatchPair]:
     return asked
 
 
+@Encoder.comes_first
 def patch(
     encoder: Encoder,
     pairs: PatchPair | Sequence[PatchPair],

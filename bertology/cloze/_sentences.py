@@ -91,6 +91,7 @@ class SentenceScores:
         return totals
 
 
+@Encoder.comes_first
 def pseudo_log_likelihood(
     encoder: Encoder,
     sentences: Sequence[str],
@@ -213,6 +214,7 @@ class NextSentenceScores:
     excluded: tuple[Excluded, ...]
 
 
+@Encoder.comes_first
 def next_sentence(
     encoder: Encoder,
     pairs: Sequence[tuple[str, str]],

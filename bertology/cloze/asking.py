@@ -166,6 +166,7 @@ def _ranks(logits: Tensor, rows: Tensor, scores: Tensor) -> Integers:
     return torch.cat(above).cpu().numpy() + 1
 
 
+@Encoder.comes_first
 def ask(
     encoder: Encoder,
     prompts: Sequence[Prompt],
@@ -313,6 +314,7 @@ class ClozeReading:
     """Input of the head from lower layers: their states as they are (logit), or translated (tuned)."""
 
 
+@Encoder.comes_first
 def read_cloze(
     encoder: Encoder,
     prompt: Prompt,

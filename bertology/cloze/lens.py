@@ -64,6 +64,7 @@ def load_lens(path: str | Path, encoder: Encoder) -> TunedLens:
     return lens
 
 
+@Encoder.comes_first
 def fit_lens(
     encoder: Encoder,
     sentences: Sentences,

@@ -27,6 +27,7 @@ class Filled(NamedTuple):
     """The text so far, with the masks that are left."""
 
 
+@Encoder.comes_first
 def write_text(encoder: Encoder, text: str, *, n: int, order: Order = "certain") -> Iterator[Filled]:
     """Fill ``n`` masks one after the other, each given all that stands there by then (Wang & Cho 2019; Ghazvininejad et
     al. 2019), with the most probable subword.

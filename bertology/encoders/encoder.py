@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Layers = int | Sequence[int] | Literal["all"]
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 _Label = tuple[int, int, str]  # number of a text and of a word in it, from 1, and its form
 
 
@@ -162,6 +164,20 @@ class Encoder:
     def __repr__(self) -> str:
         shape = f"{self.n_layers} layers of {self.dim}, {self.n_heads} heads"
         return f"<Encoder {self.name} ({self.family}, {self.init}): {shape}, {self.dtype} on {self.device}>"
+
+    @staticmethod
+    def comes_first(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+        """Decorator of functions that take an encoder first: a call in another order ends in an error that names it."""
+
+        @wraps(function)
+        def checked(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+            if given and not isinstance(given[0], Encoder):
+                name, then = function.__name__, [*inspect.signature(function).parameters][1]
+                order = f'give the encoder first, then the {then}: {name}(load_encoder("pocket"), …)'
+                raise ModelError(f"{name}: {type(given[0]).__name__} instead of a loaded encoder; {order}")
+            return function(*given, **named)
+
+        return checked
 
     @classmethod
     def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:

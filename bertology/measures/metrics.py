@@ -730,17 +730,10 @@ class MetricForm:
         return _DECIMALS[self.unit]
 
 
-_NUMBERS = ("codelength_bits", "rmse", "absolute_error", "additional_error", "compression", "distance")
-_FORMS: Mapping[str, MetricForm] = {
-    **{name: MetricForm("", "correlation") for name in ("mrr", "dspr", "nspr", "importance")},
-    **{name: MetricForm("", "number") for name in (*_NUMBERS, "hulls_model", "hulls_reference")},
-    **{name: MetricForm("") for name in ("moved_reference", "cosine_reference", "mutual_neighbours")},
-    "divergence_bits": MetricForm("", "counted"),
-    "selectivity": MetricForm("", is_difference=True),
-    "center_of_gravity": MetricForm("", "counted", depth="mean"),
-    "kl_from_uniform_bits": MetricForm("", "counted", depth="divergence"),
-    "expected_layer": MetricForm("", "counted", depth="growth"),
-    "mean_rank": MetricForm("", "counted"),
+_DEPTHS: Mapping[str, Depth] = {
+    "center_of_gravity": "mean",
+    "kl_from_uniform_bits": "divergence",
+    "expected_layer": "growth",
 }
 
 
@@ -768,15 +761,15 @@ def _title(metric: str) -> str:
 def metric_form(metric: str) -> MetricForm:
     """The format of a metric; after a space its name may hold the items that it is computed from.
 
-    Titles, and which metrics rank no layers, are those of ``metrics.toml``.
+    Titles, units that do not follow from names, and which metrics rank no layers, are those of ``metrics.toml``.
     """
-    shown: dict[str, Any] = {"title": _title(metric), "ranks_layers": metric not in _shown()["unranked"]}
-    if metric in _FORMS:
-        return replace(_FORMS[metric], **shown)
-    ending = next((ending for ending in _PARTS if metric.endswith(ending)), "")
+    known = _shown()
+    stated: Unit | None = next((unit for unit, names in known["units"].items() if metric in names), None)
+    ending = "" if stated else next((ending for ending in _PARTS if metric.endswith(ending)), "")
     base, part = (metric.removesuffix(ending), _PARTS[ending]) if ending else ("", "")
-    unit: Unit = "counted" if metric.endswith(_COUNTED) or "_bits_" in metric else "fraction"
-    return MetricForm(**shown, unit=unit, base=base, part=part)
+    unit: Unit = stated or ("counted" if metric.endswith(_COUNTED) or "_bits_" in metric else "fraction")
+    is_difference, depth = metric == "selectivity", _DEPTHS.get(metric, "")
+    return MetricForm(_title(metric), unit, is_difference, depth, base, part, metric not in known["unranked"])
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,28 @@ def _notebook_index() -> str:
     return "\n".join(lines)
 
 
+_BOOSTS = {"how-to": 4, "concepts": 4, "experiments": 0.25, "notebooks": 0.25, "reference": 0.25}
+"""How much a page counts in the search, by folder: what explains comes before what is an example."""
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let the search find tags by each of their words, and answer with guides and concepts first.
+
+    The search takes a tag of several words as one word, which nobody can type.
+    """
+    if tags := page.meta.get("tags"):
+        words = (word for tag in tags for word in re.findall(r"[^\s-]{3,}", tag))
+        page.meta["tags"] = [*dict.fromkeys([*tags, *words])]
+    page.meta.setdefault("search", {"boost": _BOOSTS.get(page.file.src_uri.partition("/")[0], 1)})
+    return markdown
+
+
 def on_page_content(html: str, page: Any, **_: Any) -> str:
     """Lead the links of notebooks to the pages of the site; other files of the repository are named, not linked."""
     if not page.file.src_uri.endswith(".ipynb"):
         return html
+    # The search runs cells of tables together, and lunr answers nothing at all to the beginning of some such words.
+    html = re.sub("(?=</t[dh]>)", " ", html)
     html = re.sub(r'href="\.\./experiments/([\w.-]+)\.yaml"', r'href="../experiments/\1.html"', html)
     html = re.sub(r'href="([\w.-]+)\.ipynb"', r'href="\1.html"', html)
     return re.sub(r'<a [^>]*href="\.\./(?!experiments/)[^"]*"[^>]*>(.*?)</a>', r"\1", html, flags=re.DOTALL)

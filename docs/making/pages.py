@@ -159,7 +159,8 @@ def commands_page() -> str:
 
     from bertology.cli._app import app
 
-    lines = ["# Commands", "", "What `bertology COMMAND --help` prints.", ""]
+    lines = ["---", 'tags: ["command line", "CLI", "options"]', "search: {boost: 4}", "---", ""]
+    lines += ["# Commands", "", "What `bertology COMMAND --help` prints.", ""]
 
     def add(command: Any, words: list[str], level: int) -> None:
         lines.extend([f"{'#' * level} bertology {' '.join(words)}", "", _first_paragraphs(command.help or ""), ""])

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -130,14 +129,3 @@ def test_lists_of_different_lengths(tiny_bert: Path) -> None:
         align(["a", "b"], ["c"], model=tiny_bert)
     with pytest.raises(BertologyError, match="unknown method of alignment 'best'"):
         align("a", "b", model=tiny_bert, method="best")
-
-
-def test_the_page_gives_its_figure_as_svg(tiny_bert: Path, opened: Callable[..., Any], tmp_path: Path) -> None:
-    align(TEXT, OTHER, model=tiny_bert).save(tmp_path / "links.html")
-    page = opened(tmp_path / "links.html", accept_downloads=True)
-    with page.expect_download() as download:
-        page.locator(".stage + .downloads button:text('SVG')").click()
-    drawing = ElementTree.parse(download.value.path()).getroot()
-    kinds = [part.tag.rpartition("}")[2] for part in drawing]
-    assert " ".join(filter(None, map(str.strip, drawing.itertext()))) == f"{TEXT} {OTHER}"
-    assert kinds.count("line") == page.locator("#lines line").count() > 0

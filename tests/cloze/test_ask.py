@@ -11,7 +11,8 @@ import pytest
 import torch
 import transformers
 
-from bertology.cloze import MASK, Prompt, ask, read_cloze
+from bertology.causal import patch
+from bertology.cloze import MASK, Prompt, ask, read_cloze, write_text
 from bertology.cloze import asking as questions
 from bertology.cloze import prompts as _prompts
 from bertology.cloze.prompts import spell_pieces, vocabulary_ids
@@ -334,3 +335,9 @@ def test_the_best_are_those_of_the_fill_mask_pipeline(
         ids, log_probs = scores.top_of(number)
         np.testing.assert_allclose(np.exp(log_probs[0, 0]), [one["score"] for one in expected], atol=1e-5)
         assert ids[0, 0].tolist() == [one["token"] for one in expected]
+
+
+@pytest.mark.parametrize(("function", "then"), [(read_cloze, "prompt"), (write_text, "text"), (patch, "pairs")])
+def test_a_call_in_another_order_is_told_the_order(function: Callable[..., Any], then: str) -> None:
+    with pytest.raises(ModelError, match=f"give the encoder first, then the {then}: {function.__name__}"):
+        function("a {mask} b", "pocket")
