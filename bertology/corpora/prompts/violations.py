@@ -220,15 +220,14 @@ def _agreements(sentence: Sentence, words: Sequence[_Word]) -> Iterator[_Agreeme
             places = [head - 1, *(one for one in below[head - 1] if words[one].upos == "AUX")]
             finite = [one for one in places if ("VerbForm", "Fin") in words[one].features]
             is_named = words[place].upos in _NOUNS or ("PronType", "Prs") in words[place].features
-            pairs = [(_SUBJECT, one, place, ("Number", "Person")) for one in finite[-1:] if is_named]
+            pairs = [(_SUBJECT, one, place) for one in finite[-1:] if is_named]
         elif relation == "amod" and words[place].upos == "ADJ" and head - 1 not in coordinated:
-            is_noun = words[head - 1].upos in _NOUNS
-            pairs = [("adjective–noun", place, head - 1, ("Gender", "Number", "Case"))] if is_noun else []
+            pairs = [("adjective–noun", place, head - 1)] if words[head - 1].upos in _NOUNS else []
         else:
             continue
-        for rule, target, controller, features in pairs:
+        for rule, target, controller in pairs:
             is_plural_noun = words[controller].upos in _NOUNS and words[controller].value("Number") != "Sing"
-            for feature in features:
+            for feature in ("Number", "Person") if rule == _SUBJECT else ("Gender", "Number", "Case"):
                 has_both = all(words[one].value(feature) for one in (target, controller))
                 if has_both and not (feature == "Person" and is_plural_noun):
                     yield _Agreement(rule, target, controller, feature)
