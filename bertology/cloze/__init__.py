@@ -11,7 +11,13 @@ from bertology._lazy import lazy_attributes
 from bertology.cloze.prompts import MASK, Prompt
 
 if TYPE_CHECKING:
-    from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood, surprisal
+    from bertology.cloze._sentences import (
+        SentenceScores,
+        left_to_right,
+        next_sentence,
+        pseudo_log_likelihood,
+        surprisal,
+    )
     from bertology.cloze.asking import ask, read_cloze
     from bertology.cloze.lens import fit_lens
     from bertology.cloze.probes import ClozeItems, ClozeProbe
@@ -26,8 +32,10 @@ __all__ = [
     "ClozeItems",
     "ClozeProbe",
     "Prompt",
+    "SentenceScores",
     "ask",
     "fit_lens",
+    "left_to_right",
     "next_sentence",
     "pseudo_log_likelihood",
     "read_cloze",

@@ -150,6 +150,30 @@ def pseudo_log_likelihood(
     return _scores(encoder, sentences, *of_text, read.values[:, places], layers=wanted.layers, form=form)
 
 
+@Encoder.comes_first
+def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
+    """The log-probability of each piece of a sentence given those before it, by a left-to-right model's last layer.
+
+    The first piece is predicted from the token for the beginning of a text, as in :func:`surprisal`.
+
+    Returns:
+        Log-probabilities by piece and sentence, in nats; sentences that cannot be read as they are are NaN and listed
+        with the reason.
+
+    Raises:
+        ModelError: the model is no left-to-right one, or has no token for the beginning of a text.
+    """
+    if encoder.causal_head is None:
+        raise ModelError(f"model {encoder.name}: it does not read left to right: choose such as gpt2, or masked_lm")
+    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
+    special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+    whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
+    ids_of = [ids[inside] for ids in whole]
+    reasons = [_unreadable(encoder, ids, special) for ids in ids_of]
+    start = next(iter(whole), [])[: encoder.n_prefix]
+    return _causal(encoder, sentences, ids_of, reasons, start, silent)
+
+
 def _scores(
     encoder: Encoder,
     sentences: Sequence[str],

@@ -58,17 +58,24 @@ class _Cloze(Family):
         assert isinstance(probe, ClozeProbe)
         is_pair = probe.asks == "next_sentence"
         readouts = ("next_sentence.v1",) if is_pair else ("masked_lm.v1", _TUNED_LENS)
+        readouts += (_LEFT_TO_RIGHT,) if probe.asks in _OF_SENTENCES else ()
         configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
             if is_pair and config.settings:
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
             if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
                 raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
+            if config.settings and config.readout == _LEFT_TO_RIGHT:
+                raise BertologyError(f"task {probe.task}: the readout {_LEFT_TO_RIGHT} has no settings: leave them out")
         return configs
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer; with the texts without what decides, where there are such, on the model that is asked about."""
+        """Every layer, from left to right the last one; with the texts without what decides, where there are such, on
+        the model that is asked about."""
         layers = pair.layers_of(config)
+        if config.readout == _LEFT_TO_RIGHT and layers[-1] != pair.shape.n_layers:
+            raise BertologyError(f"task {probe.task}: {_LEFT_TO_RIGHT} reads the last layer alone: give --layers -1")
+        layers = layers[-1:] if config.readout == _LEFT_TO_RIGHT else layers
         with_blind = "blind" in pair.request.controls and init == pair.request.init
         can_be_blind = with_blind and any(item.blind for item in _items_of(pair, probe).items)
         words = config.settings.get("vocabulary")
@@ -90,7 +97,8 @@ class _Cloze(Family):
         layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
-        asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
+        is_causal = cells.config.readout == _LEFT_TO_RIGHT
+        asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words, is_causal=is_causal)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         file = predictions.CellFiles(job.run)
         for problem in cells.problems:
@@ -108,8 +116,8 @@ class _Cloze(Family):
                 by_group = by_key((item.group, 1 / (1 + max(1, len(item.rivals)))) for item in items.items)
                 chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
                 params["chance"] = chances  # the mean probability of a correct random choice
-            if probe.asks != "next_sentence":
-                is_whole = probe.asks in ("sentences", "statements")
+            if probe.asks != "next_sentence" and not is_causal:
+                is_whole = probe.asks in _OF_SENTENCES
                 params["form"] = probe.form or ("original" if is_whole else "one_piece")
             params |= lens
             if cells.config.changes:
@@ -317,6 +325,7 @@ class Asked:
     ranked: bool = False
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
     vocabulary: tuple[str, ...] = ()  # words among which answers have their places
+    is_causal: bool = False  # whether sentences are scored from left to right
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
         """The answers to all items, computed for a bounded number of them at a time.
@@ -388,9 +397,14 @@ class Asked:
             found.first = np.where(follows, "next", "other").astype(object)
             return [(one.item, one) for one in following.excluded]
         texts = [text for item in items for text in (item.text, item.other)]
-        scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        scores = self._likelihood(texts)
         found.choose_texts(items, scores.totals[:, 0::2], scores.totals[:, 1::2])
         return [(one.item // 2, one) for one in scores.excluded]
+
+    def _likelihood(self, texts: Sequence[str]) -> "cloze.SentenceScores":
+        if self.is_causal:
+            return cloze.left_to_right(self.encoder, texts)
+        return pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
 
     def _rank(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers) -> _Left:
         """The place of each answer, or of the best of those that are as right."""
@@ -437,7 +451,7 @@ class Asked:
         owners = [place for place, item in enumerate(items) for _ in (item.answer, *item.rivals)]
         filled = (Prompt(item.text).written(word) for item in items for word in (item.answer, *item.rivals))
         texts = [text[:1].upper() + text[1:] for text in filled]
-        scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        scores = self._likelihood(texts)
         for place, (start, item) in enumerate(zip(np.unique(owners, return_index=True)[1], items, strict=True)):
             right, wrong = np.split(scores.totals[:, start : start + 1 + len(item.rivals)], [1], axis=1)
             found.choose(place, item, right[:, 0], wrong)
@@ -492,7 +506,9 @@ def _before(item: ClozeItem) -> str:
     return Prompt(item.text).segments[-2]
 
 
-_TUNED_LENS = "tuned_lens.v1"
+_TUNED_LENS, _LEFT_TO_RIGHT = "tuned_lens.v1", "left_to_right.v1"
+_OF_SENTENCES = ("sentences", "statements")
+"""Questions that whole sentences are scored for."""
 
 
 def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences]:

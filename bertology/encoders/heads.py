@@ -211,7 +211,8 @@ def _is_causal(body: Any) -> bool:
 
 def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
     """The error where a masked language model is needed."""
-    other = ", or ask for surprisal (`bertology cloze --surprisal`) left to right" if _is_causal(body) else ""
+    causal = ", or have sentences scored from left to right (--readout left_to_right, cloze --surprisal)"
+    other = causal if _is_causal(body) else ""
     return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
 
 

@@ -5,18 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForNextSentencePrediction, AutoTokenizer
 
-from bertology.cloze import Prompt, ask, asking, next_sentence, pseudo_log_likelihood, surprisal
+from bertology import probe
+from bertology.cloze import (
+    ClozeProbe,
+    Prompt,
+    ask,
+    asking,
+    left_to_right,
+    next_sentence,
+    pseudo_log_likelihood,
+    surprisal,
+)
 from bertology.cloze import prompts as _prompts
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import ClozeError, CorpusError, ModelError, NameNotFoundError
+from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, NameNotFoundError
 from bertology.pocket import model_folder
+from bertology.probing import get_probe
 from tests.cloze.conftest import FAMILIES
 
 Encoders = Callable[[str], Encoder]
@@ -246,6 +257,33 @@ def test_words_may_be_given_and_batches_change_nothing(tiny: Tiny) -> None:
     np.testing.assert_allclose(surprisal(encoder, TEXTS).nats, alone, atol=1e-4)
     one = surprisal(encoder, "The fox jumps")
     np.testing.assert_allclose(one.nats, given.nats[:3], atol=1e-4)
+
+
+def test_sentences_from_left_to_right(tiny: Tiny, surprisal_by_hand: Any) -> None:
+    found = left_to_right(load_encoder(str(tiny("gpt2"))), [*TEXTS, "", "A <|endoftext|>"])
+    expected = [-sum(surprisal_by_hand(text, bos=True)[1]) for text in TEXTS]
+    np.testing.assert_allclose(found.totals[0, : len(TEXTS)], expected, atol=1e-3)
+    assert np.isnan(found.totals[0, len(TEXTS) :]).all()
+    assert [one.item for one in found.excluded] == [3, 4]
+    with pytest.raises(ModelError, match="does not read left to right: choose such as gpt2, or masked_lm"):
+        left_to_right(load_encoder(str(tiny("bert"))), TEXTS)
+
+
+def test_pairs_are_put_to_a_decoder(tiny: Tiny) -> None:
+    asked: Any = {"model": str(tiny("gpt2")), "max_items": 4, "controls": "none"}
+    found = probe("minimal_pairs", readout="left_to_right", **asked)
+    frame = found.to_pandas()
+    assert set(frame["layer"]) == {load_encoder(str(tiny("gpt2"))).n_layers}
+    assert set(frame["readout"]) == {"left_to_right"}
+    kept = found.predictions("minimal_pairs", int(frame["layer"].max()))
+    pairs = {item.id: item for item in cast(ClozeProbe, get_probe("minimal_pairs")).items("pocket").items}
+    texts = [text for name in kept["sentence"] for text in (pairs[name].text, pairs[name].other)]
+    good, bad = left_to_right(load_encoder(str(tiny("gpt2"))), texts).totals[0].reshape(-1, 2).T
+    np.testing.assert_array_equal(kept["predicted"] == kept["gold"], good > bad)
+    with pytest.raises(BertologyError, match="reads the last layer alone: give --layers -1"):
+        probe("minimal_pairs", readout="left_to_right", layers=[1], **asked)
+    with pytest.raises(ModelError, match=r"from left to right \(--readout left_to_right, cloze --surprisal\)"):
+        probe("minimal_pairs", **asked)
 
 
 @pytest.mark.parametrize("form", ["original", "within_word_l2r"])
