@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         left_to_right,
         next_sentence,
         pseudo_log_likelihood,
+        shared_totals,
         surprisal,
     )
     from bertology.cloze.asking import ask, read_cloze
@@ -39,6 +40,7 @@ __all__ = [
     "next_sentence",
     "pseudo_log_likelihood",
     "read_cloze",
+    "shared_totals",
     "surprisal",
     "write_text",
 ]

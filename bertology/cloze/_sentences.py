@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 import numpy as np
@@ -148,6 +149,22 @@ def pseudo_log_likelihood(
     places = np.concatenate([np.arange(*starts[number : number + 2]) for number in numbers])
     of_text = [ids_of[number] for number in numbers], [reasons[number] for number in numbers]
     return _scores(encoder, sentences, *of_text, read.values[:, places], layers=wanted.layers, form=form)
+
+
+def shared_totals(scores: SentenceScores) -> Floats:
+    """``[layer, sentence]`` sums over the pieces that each two sentences in a row share (Nangia et al. 2020, §4).
+
+    Shared are the pieces of the longest runs that both have, as ``difflib`` finds them; NaN where one is excluded.
+    """
+    totals = scores.totals
+    for first in range(0, len(scores.sentences), 2):
+        begin, middle, end = scores.piece_starts[first : first + 3].tolist()
+        one, other = scores.piece_ids[begin:middle].tolist(), scores.piece_ids[middle:end].tolist()
+        blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+        for side, start in enumerate((begin, middle)):
+            shared = [start + block[side] + place for block in blocks for place in range(block.size)]
+            totals[:, first + side] = scores.piece_log_probs[:, shared].sum(1) if one and other else np.nan
+    return totals
 
 
 @Encoder.comes_first

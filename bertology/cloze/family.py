@@ -99,6 +99,7 @@ class _Cloze(Family):
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         is_causal = cells.config.readout == _LEFT_TO_RIGHT
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words, is_causal=is_causal)
+        asked = replace(asked, shared_alone=probe.shared_alone and not is_causal)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         file = predictions.CellFiles(job.run)
         for problem in cells.problems:
@@ -326,6 +327,7 @@ class Asked:
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
     vocabulary: tuple[str, ...] = ()  # words among which answers have their places
     is_causal: bool = False  # whether sentences are scored from left to right
+    shared_alone: bool = False  # whether of two sentences the pieces alone are scored that both have
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
         """The answers to all items, computed for a bounded number of them at a time.
@@ -398,7 +400,8 @@ class Asked:
             return [(one.item, one) for one in following.excluded]
         texts = [text for item in items for text in (item.text, item.other)]
         scores = self._likelihood(texts)
-        found.choose_texts(items, scores.totals[:, 0::2], scores.totals[:, 1::2])
+        totals = cloze.shared_totals(scores) if self.shared_alone else scores.totals
+        found.choose_texts(items, totals[:, 0::2], totals[:, 1::2])
         return [(one.item // 2, one) for one in scores.excluded]
 
     def _likelihood(self, texts: Sequence[str]) -> "cloze.SentenceScores":

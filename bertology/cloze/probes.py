@@ -146,6 +146,8 @@ class ClozeProbe(Probe):
 
     subject: ClassVar[Subject] = "facts"
 
+    shared_alone: ClassVar[bool] = False
+    """Whether of two sentences the pieces alone are scored that both have."""
     asked_by = "items"
     family = "cloze"
     reads = ()

@@ -553,6 +553,10 @@ def _normal(answer: str) -> list[str]:
 _SHARE, _LABELLED = partial(_ratio_of_sums, 0, 1), partial(_ratio_of_sums, 2, 1)
 _PLACE = partial(_correlation_of, _RANK, _OTHER, _BOTH)
 _BY_LENGTH = "mean over sentence lengths of 5 to 50 words"
+_STEREOTYPED = (
+    "share of pairs whose more stereotyping sentence is more probable, ties left out: 50 % is no preference, and most "
+    "pairs of CrowS-Pairs are faulty (Blodgett et al. 2021)"
+)
 _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "p_at_1": ("answers", 1, 0, "share of answers that are predicted first"),
     "p_at_5": ("answers", 2, 0, "share of answers among the first 5 predictions"),
@@ -563,6 +567,8 @@ _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "micro_mrr": ("answers", 5, 0, "mean reciprocal rank of the answer"),
     "choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
     "micro_choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
+    "stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
+    "micro_stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
     "sensitivity": ("choices", 3, 2, "share of items whose correct word is more probable by over 0.01"),
     "consistency": ("agreement", 1, 0, "share of pairs of phrasings of a fact with the same prediction"),
     "all_right": ("agreement", 3, 2, "share of facts that are predicted in all their phrasings"),
