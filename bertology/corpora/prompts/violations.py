@@ -6,7 +6,7 @@ rules those that hold in it: where two words often differ in a feature, the lang
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bertology._files import digest
@@ -107,9 +107,8 @@ class _Treebank:
                 continue
             values = {dict(features).get(one.feature, "") for features in bundles} - others - {"", own}
             wanted = {target.with_value(one.feature, value).features for value in values}
-            if (
-                wanted & bundles.keys() - known.get(target.form, {}).keys()
-            ):  # its own form may be that of the other value too
+            # Its own form may be that of the other value too.
+            if wanted & bundles.keys() - known.get(target.form, {}).keys():
                 found[form] = bundles.total()
         if not found:
             return "", "no form of a violation"
@@ -144,10 +143,8 @@ def agreement_pairs(corpus: Corpus) -> Iterator[ClozeItem | LeftOut]:
         for one in _agreements(sentence, words):
             if words[one.target].value(one.feature) != words[one.controller].value(one.feature):
                 continue
-            name, reason = (
-                f"{sentence.id}:{one.target + 1}:{one.feature.lower()}",
-                treebank.trouble(one, words[one.controller]),
-            )
+            name = f"{sentence.id}:{one.target + 1}:{one.feature.lower()}"
+            reason = treebank.trouble(one, words[one.controller])
             form = ""
             if not reason and not _stands_apart(sentence, one.target):
                 reason = "joined with a neighbour"
@@ -158,6 +155,7 @@ def agreement_pairs(corpus: Corpus) -> Iterator[ClozeItem | LeftOut]:
             if reason:
                 yield LeftOut(name, one.group, reason)
             else:
+                form = _capitalised_as(sentence.words[one.target], form)
                 other = _with_forms(sentence, {one.target: form})
                 yield ClozeItem(name, sentence.id, one.group, sentence.text, other=other, kind="treebank")
 
@@ -169,8 +167,8 @@ def perturbed_pairs(corpus: Corpus) -> Iterator[ClozeItem]:
     - ``word exchanged with its head``: one word and its head change places.
     - ``words as lemmas``: each word is written as its lemma.
 
-    The same words stand at both texts' places, with the same spaces and the same capitals. Which words move depends on
-    the sentence alone.
+    Spaces stay where they are, and words keep their capitals, but for the first word of the sentence. Which words move
+    depends on the sentence alone.
 
     Raises:
         CorpusError: words have no lemmas or heads.
@@ -250,16 +248,21 @@ def _stands_apart(sentence: Sentence, place: int) -> bool:
     return text[start:end] == sentence.words[place] and text[start:end].isalpha() and not beside & _BESIDE
 
 
-def _with_forms(sentence: Sentence, forms: dict[int, str]) -> str:
-    """The text with other forms at some places, capitalised as those that stood there."""
+def _with_forms(sentence: Sentence, forms: Mapping[int, str]) -> str:
+    """The text with other forms at some places."""
     parts, last = [], 0
     for place in sorted(forms):
         start, end = sentence.spans[place]
-        old, new = sentence.text[start:end], forms[place]
-        new = new.upper() if len(old) > 1 and old.isupper() else new[:1].upper() + new[1:] if old[:1].isupper() else new
-        parts += [sentence.text[last:start], new]
+        parts += [sentence.text[last:start], forms[place]]
         last = end
     return "".join([*parts, sentence.text[last:]])
+
+
+def _capitalised_as(old: str, new: str) -> str:
+    """A form with the capitals of the one that stood there."""
+    if len(old) > 1 and old.isupper():
+        return new.upper()
+    return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
 def _perturbed(sentence: Sentence, words: Sequence[_Word]) -> Iterator[ClozeItem]:
@@ -272,11 +275,17 @@ def _perturbed(sentence: Sentence, words: Sequence[_Word]) -> Iterator[ClozeItem
         if head and {place, head - 1} <= {*places} and words[place].form != words[head - 1].form
     ]
     one, other = chance.choice(ties) if ties else (0, 0)
+    # A word keeps its capitals, but for the one that the beginning of the sentence gives it.
+    own = list(sentence.words)
+    if own and not words[0].lemma[:1].isupper():
+        own[0] = words[0].form
     made = {
-        "words scrambled": {place: words[source].form for place, source in zip(places, shuffled, strict=True)},
-        "word exchanged with its head": {one: words[other].form, other: words[one].form} if ties else {},
-        "words as lemmas": {place: words[place].lemma.lower() for place in places if words[place].lemma.isalpha()},
+        "words scrambled": {place: own[source] for place, source in zip(places, shuffled, strict=True)},
+        "word exchanged with its head": {one: own[other], other: own[one]} if ties else {},
+        "words as lemmas": {place: words[place].lemma for place in places if words[place].lemma.isalpha()},
     }
     for group, forms in made.items():
+        if 0 in forms:
+            forms[0] = _capitalised_as(sentence.words[0][:1], forms[0])
         if (text := _with_forms(sentence, forms)) != sentence.text:
             yield ClozeItem(f"{sentence.id}:{group}", sentence.id, group, sentence.text, other=text, kind="treebank")

@@ -131,6 +131,16 @@ def test_perturbed_sentences_keep_spaces_capitals_and_marks() -> None:
     assert found == list(perturbed_pairs(load_corpus("pocket")))
 
 
+def test_moved_words_keep_their_capitals(tmp_path: Path) -> None:
+    words = ["Gata gata NOUN _ 2 nsubj", "ama amar VERB _ 0 root", "Oscar Oscar PROPN _ 2 obj SpaceAfter=No"]
+    (tmp_path / "a.conllu").write_text(sentence(1, *words, ". . PUNCT _ 2 punct"), encoding="utf-8")
+    found = {item.group: item.other for item in perturbed_pairs(load_corpus(tmp_path))}
+    assert found["words as lemmas"] == "Gata amar Oscar."
+    swapped = {"Ama gata Oscar.", "Gata Oscar ama."}
+    assert found["word exchanged with its head"] in swapped
+    assert found["words scrambled"] in {*swapped, "Ama Oscar gata.", "Oscar gata ama.", "Oscar ama gata."}
+
+
 def test_a_corpus_without_features_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.conllu").write_text(sentence(1, "Perro perro NOUN _ 0 root"), encoding="utf-8")
     with pytest.raises(CorpusError, match=r"no feats: pairs are made of a treebank, such as CoNLL-U"):
