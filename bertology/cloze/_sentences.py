@@ -187,7 +187,7 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
     ids_of = [ids[inside] for ids in whole]
     reasons = [_unreadable(encoder, ids, special) for ids in ids_of]
-    start = next(iter(whole), [])[: encoder.n_prefix]
+    start: list[int] = whole[0][: encoder.n_prefix] if whole else []
     return _causal(encoder, sentences, ids_of, reasons, start, silent)
 
 

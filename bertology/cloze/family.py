@@ -57,8 +57,8 @@ class _Cloze(Family):
         """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
         is_pair = probe.asks == "next_sentence"
-        readouts = ("next_sentence.v1",) if is_pair else ("masked_lm.v1", _TUNED_LENS)
-        readouts += (_LEFT_TO_RIGHT,) if probe.asks in _OF_SENTENCES else ()
+        masked = ("masked_lm.v1", _TUNED_LENS, *((_LEFT_TO_RIGHT,) if probe.asks in _OF_SENTENCES else ()))
+        readouts = ("next_sentence.v1",) if is_pair else masked
         configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
             if is_pair and config.settings:
@@ -98,8 +98,8 @@ class _Cloze(Family):
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         is_causal = cells.config.readout == _LEFT_TO_RIGHT
-        asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words, is_causal=is_causal)
-        asked = replace(asked, shared_alone=probe.shared_alone and not is_causal)
+        how: Any = {"vocabulary": words, "is_causal": is_causal, "shared_alone": probe.shared_alone}
+        asked = Asked(encoder, layers, probe.form, ranked=ranked, **how)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         file = predictions.CellFiles(job.run)
         for problem in cells.problems:
