@@ -1,6 +1,7 @@
 """``bertology cloze``: a sentence with a mask in, a table by layer out."""
 
 import csv
+import inspect
 import io
 import json
 from collections.abc import Callable
@@ -153,7 +154,8 @@ def test_a_tuned_lens_is_fitted_once_and_read_again(bertology: Command, tmp_path
     from bertology.cloze import lens as _lens
 
     # A few steps do to see what is written.
-    monkeypatch.setattr(_lens.fit_lens, "__kwdefaults__", {**_lens.fit_lens.__kwdefaults__, "steps": 3})
+    fit = inspect.unwrap(_lens.fit_lens)
+    monkeypatch.setattr(fit, "__kwdefaults__", {**fit.__kwdefaults__, "steps": 3})
     file = tmp_path / "lens.safetensors"
     arguments = ("cloze", "The dogs [MASK] the cat.", "--candidates", "see,sees", "--lens", file)
     first, again = bertology(*arguments), bertology(*arguments)
