@@ -182,8 +182,7 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     """
     if encoder.causal_head is None:
         raise ModelError(f"model {encoder.name}: it does not read left to right: choose such as gpt2, or masked_lm")
-    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
-    special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+    special = _special(encoder)
     whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
     ids_of = [ids[inside] for ids in whole]
     reasons = [_unreadable(encoder, ids, special) for ids in ids_of]
@@ -416,13 +415,18 @@ def surprisal(
     )
 
 
+def _special(encoder: Encoder) -> frozenset[int]:
+    """Special tokens that no text may spell. An unknown piece is scored like any other, unless it is also what GPT-2
+    separates texts by."""
+    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
+    return frozenset(encoder.tokenizer.all_special_ids) - unknown
+
+
 def _cut(encoder: Encoder, sentences: Sentences) -> tuple[list[list[int]], list[Integers], list[str], list[int]]:
     """The subwords of each text without special tokens, the word of each piece, numbered through all texts, and the
     reason why it cannot be read, empty if it can; and the special tokens before every text."""
     cut = encoder.tokenize(sentences, on_long="window")
-    # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
-    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
-    special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+    special = _special(encoder)
     window_of = dict(zip(cut.window_sentence.tolist(), range(cut.n_windows), strict=True))
     n_windows = np.bincount(cut.window_sentence, minlength=len(sentences))
     ids_of, words_of, reasons = [], [], []
