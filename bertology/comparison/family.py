@@ -237,9 +237,10 @@ class _Frozen(VectorFamily):
             if readout_kind(str(config.readout)).columns != "layer":
                 problem = f"{config.readout} mixes layers, of which a frozen readout reads one: take {probe.of.readout}"
                 raise BertologyError(f"task {probe.task}: {problem}")
-            if config.codelength or config.erase:
-                what = "codelength" if config.codelength else "erase"
-                raise BertologyError(f"task {probe.task}: a frozen readout predicts labels: leave {what} out")
+            if config.of_labels:
+                raise BertologyError(
+                    f"task {probe.task}: a frozen readout predicts labels: leave {config.of_labels} out"
+                )
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:

@@ -40,15 +40,25 @@ from bertology.families.vectors import (
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
 from bertology.measures.baselines import SpanWords, control_labels, lexical_labels, word_majority
 from bertology.measures.intervals import expected_layer, over_layers
+from bertology.measures.sums import cluster_sums
 from bertology.probing import ControlNote, Examples, Probe, RepresentationProbe, get_probe
 from bertology.probing.probes import SentenceProbe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import Kept, Stopwatch, read_labels, read_scores, split_sets
+from bertology.results.predictions import (
+    INFORMATION,
+    Kept,
+    Stopwatch,
+    read_information,
+    read_labels,
+    read_scores,
+    split_sets,
+)
 
 if TYPE_CHECKING:
     from bertology.readouts.codelength import Codelength
     from bertology.readouts.erasure import Erasure
+    from bertology.readouts.information import Information
 
 
 _MAJORITY = ControlNote("majority", "majority", "the label most frequent in training")
@@ -78,6 +88,12 @@ _FORMS = {
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
 _COMPRESSION = sum_metric("compression", "uniform codelength of the training labels over their codelength")
 _BITS = sum_metric("codelength_bits", "codelength of the training labels", higher_is_better=False)
+_INFORMATION = sum_metric(
+    "usable_information_bits",
+    "bits by which the vector shortens the label's code, items with labels new to train left out",
+)
+_GIVEN = {"nothing": "the shares of labels in train", "embeddings": "the vector of layer 0", "form": "the item's form"}
+"""The knowledge that usable information comes on top of."""
 _ACCURACY = find_metric("accuracy")
 
 
@@ -91,6 +107,13 @@ class _Labels(VectorFamily):
             return f"{kind.name} has no variational code: choose readout bayes, or the online code"
         if config.pool != "mean" and kind.reads == "spans":
             return f"{kind.name} reads all words of a span: leave pool out, or take readout linear or mlp"
+        if config.given is not None:
+            if kind.columns != "layer" or (kind.reads == "spans" and config.given != "nothing"):
+                return f"{kind.name} has no single vector in one layer to join with what is given: take linear or mlp"
+            if config.codelength is not None or config.erase is not None:
+                return "usable information is of whole vectors and of test: leave codelength and erase out, or given"
+            if config.fraction != 1 and config.given == "form":
+                return "what a form tells is counted in all of train: leave fraction out"
         if config.pool == "cls" and config.erase is not None:
             return "what is erased is found in vectors of words, not in cls: pool mean, max or last"
         return ""
@@ -116,6 +139,14 @@ class _Labels(VectorFamily):
                 problem = f"{config.erase} is known to this process alone"
                 raise BertologyError(f"task {probe.task}: {problem}; only an installed task can be erased")
             identity["erased_version"] = erased.version
+        if config.given is not None:
+            # The labels of a control task follow from the form: they are no property that vectors could inform about.
+            grid = replace(grid, controls=("none",))
+            if config.given == "embeddings" and 0 not in grid.layers_read:
+                if 0 not in pair.layers:
+                    problem = "is to read layer 0, which is not among the layers asked about: name it in layers too"
+                    raise BertologyError(f"readout {config.title} {problem}")
+                grid = replace(grid, layers_read=(0, *grid.layers_read))
         return replace(grid, identity={**grid.identity, **identity})
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
@@ -187,11 +218,16 @@ class _Labels(VectorFamily):
         return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
 
     def scored_by(self, cells: FitCells) -> Sequence[Metric]:
-        return (_COMPRESSION, _BITS) if cells.config.codelength else cells.probe.scores
+        if cells.config.codelength:
+            return _COMPRESSION, _BITS
+        return (_INFORMATION, *cells.probe.scores) if cells.config.given else cells.probe.scores
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         if not cells.config.codelength:
-            return super().scores(cells, scoring)
+            scored = super().scores(cells, scoring)
+            if cells.config.given is None:
+                return scored
+            return {problem: _with_information(column, scoring) for problem, column in scored.items()}
         columns: dict[Problem, Column] = {}
         for problem in cells.problems:  # predictions are kept by training sentence
             of_problem = cells.cells_of(problem)
@@ -237,6 +273,19 @@ class _Labels(VectorFamily):
                             yield replace(first, metric=name, value=details[name], main_metric=False, **NO_INTERVALS)
 
 
+def _with_information(column: Column, scoring: Scoring) -> Column:
+    """The scores of cells with their usable information before them, a mean over items with a label that train has."""
+    ids = list(map(attrgetter("id"), column.cells))
+    bits, kept = read_information(scoring.run, ids), read_labels(scoring.run, ids[:1])
+    is_known = ~np.isnan(bits[0])
+    sums = [
+        cluster_sums(values[:, is_known], kept.cluster[is_known], kept.n_clusters) for values in (bits, bits * 0 + 1)
+    ]
+    about: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
+    information = bootstrap_ratio(*sums, metric=_INFORMATION.name, **about)
+    return replace(column, scores={_INFORMATION.name: information, **column.scores})
+
+
 def _items_of(probe: Probe) -> str:
     assert isinstance(probe, RepresentationProbe)
     return "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
@@ -251,24 +300,26 @@ def fit(cells: FitCells, job: Resources) -> None:
         if cells.config.codelength is not None:
             _write_codes(cells, data, {"train": train, "dev": dev}, job)
             return
-        fitted = get_readout(cells.readout, **cells.config.settings).fit(
-            train,
-            targets,
-            dev=dev,
-            dev_targets=targets_of(data, problems, "dev"),
-            device=job.device,
-            progress=job.progress.say,
-            n_threads=job.n_threads,
-        )
+        readout, dev_targets = get_readout(cells.readout, **cells.config.settings), targets_of(data, problems, "dev")
+        how: dict[str, Any] = {"device": job.device, "progress": job.progress.say, "n_threads": job.n_threads}
+        information: Information | None = None
+        if cells.config.given is None:
+            fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, **how)
+            predicted = fitted.predict(test)
+        else:
+            of_split = {"train": targets, "dev": dev_targets, "test": targets_of(data, problems, "test")}
+            sources, given = _given(cells, data, {"train": train, "dev": dev, "test": test})
+            information = readouts.usable_information(readout, sources, of_split, given=given, **how)
+            fitted, predicted = information.fitted, information.predictions
     job.progress.finish()
-    predicted, report = fitted.predict(test), fitted.report
+    report = fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
     writer = CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else data.control("test", seed=problem.seed)
         for place, cell in enumerate(cells.cells_of(problem)):
             at = number, place
-            if erasure is None:
+            if erasure is None and cells.config.given in (None, "nothing"):
                 writer.keep_fit(fitted, *at)
             # The parameters of one fit: strengths that were tried, and how it converged.
             chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
@@ -288,8 +339,28 @@ def fit(cells: FitCells, job: Resources) -> None:
             if details := fitted.details(*at):
                 params["details"] = dict(details)
             kept = data.predictions(gold, predicted.labels[at], predicted.log_prob[at])
+            if information is not None:
+                kept = replace(kept, extra={INFORMATION: information.bits[at]})
+                beyond = f"{_INFORMATION.description}; beyond {_GIVEN[str(cells.config.given)]}"
+                params["measures"] = {_INFORMATION.name: beyond}
+                params["given_bits"] = round(float(np.nanmean(information.given_bits[number])), 6)
+                params["left_to_given"] = float(information.left_to_given[at])
             writer.add(cell, kept, problem.seed, params, n_params=fitted.n_params)
     writer.finish()
+
+
+def _given(cells: FitCells, data: TaskData, sources: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+    """The vectors of each split in the layers of the cells; and those that are given, None where nothing is."""
+    layers, given = cells.layers_read, cells.config.given
+    if given == "nothing":
+        return sources, None
+    chosen = [layers.index(cast(int, layer)) for layer in cells.layers]
+    of_cells = {split: source.at(chosen) for split, source in sources.items()}
+    if given == "embeddings":
+        return of_cells, {split: source.at([layers.index(0)]) for split, source in sources.items()}
+    labels = cast("NDArray[np.int64]", data.train.codes)
+    features = readouts.form_features(data.forms_as_in_train(), labels, data.n_train_labels)
+    return of_cells, {split: readouts.features_of(source.at([0]), features[split]) for split, source in sources.items()}
 
 
 def _check_shards(pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:

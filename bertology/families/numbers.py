@@ -33,8 +33,8 @@ class _Numbers(VectorFamily):
     about, readouts, count_kinds = "numbers", ("numbers",), ("numbers",)
 
     def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
-        if config.codelength is not None or config.erase is not None:
-            return "numbers have no codelength here, and nothing is erased before them"
+        if config.of_labels:
+            return "numbers have no codelength or usable information here, and nothing is erased before them"
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:

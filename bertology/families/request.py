@@ -100,6 +100,8 @@ class Controls(tuple[str, ...]):
 
 
 ALL_CONTROLS = Controls(["all"])
+Given = Literal["nothing", "embeddings", "form"]
+"""The knowledge about a label beyond which vectors have usable information."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class ReadoutConfig:
     settings: Mapping[str, Any] = field(default_factory=dict)
     fraction: float = 1.0
     codelength: Literal["online", "variational"] | None = None
+    given: Given | None = None
     erase: str | None = None
     eraser: Literal["leace", "random"] = "leace"
     layers: str | None = None
@@ -126,11 +129,18 @@ class ReadoutConfig:
             changes["fraction"] = self.fraction
         if self.codelength is not None:
             changes["codelength"] = self.codelength
+        if self.given is not None:
+            changes["given"] = self.given
         if self.erase is not None:
             changes |= {"erase": self.erase, "eraser": self.eraser}
         if self.pool != "mean":
             changes["pool"] = self.pool
         return changes
+
+    @property
+    def of_labels(self) -> str:
+        """The settings in use that only readouts of labels have, such as ``codelength``; empty without any."""
+        return " and ".join(name for name in ("codelength", "given", "erase") if getattr(self, name) is not None)
 
     @property
     def title(self) -> str:
@@ -303,6 +313,9 @@ class ReadoutSettings(_Named):
     codelength: Literal["online", "variational"] | None = None
     """Measure the codelength of the training labels, in bits (Voita & Titov 2020): `online`, or with the readout
     `bayes` `variational`."""
+    given: Given | None = None
+    """Measure usable information about the labels, in bits (Xu et al. 2020; Hewitt et al. 2021): given `nothing`,
+    beyond layer 0 (`embeddings`), or beyond what the written form tells (`form`)."""
     erase: Text | None = None
     """A task on words whose linearly decodable information is first erased from the vectors (Elazar et al. 2021)."""
     eraser: Literal["leace", "random"] = "leace"
@@ -332,7 +345,7 @@ class ReadoutSettings(_Named):
         names = sorted(self.settings)
         values = [value if isinstance(value := self.settings[name], list | tuple) else [value] for name in names]
         layers = None if self.layers is None else ",".join(map(str, _several(self.layers))) or None
-        shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser", "seeds", "random")}
+        shared = {name: getattr(self, name) for name in ("codelength", "given", "erase", "eraser", "seeds", "random")}
         return tuple(
             ReadoutConfig(self.name, dict(zip(names, chosen, strict=True)), share, pool=pool, layers=layers, **shared)
             for *chosen, share, pool in itertools.product(*values, _several(self.fraction), _several(self.pool))

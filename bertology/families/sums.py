@@ -59,9 +59,9 @@ def own_readout(
             problem = f"is about {about}, which {readout_kind(named).name} cannot read"
             raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {' or '.join(readouts)}")
     for config in asked:
-        if config.codelength or config.erase or config.fraction != 1 or config.pool not in pools:
+        if config.of_labels or config.fraction != 1 or config.pool not in pools:
             pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
-            consequence = f"there is no share of training data, no codelength, and {pooled}"
+            consequence = f"there is no share of training data, no codelength, nothing given, and {pooled}"
             raise BertologyError(f"task {probe.task}: no readout is fitted, so that {consequence}")
         probe.with_settings(config.settings)
     return tuple(replace(config, readout=registered[named]) for config, named in zip(asked, chosen, strict=True))

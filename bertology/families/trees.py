@@ -41,8 +41,8 @@ class _Trees(VectorFamily):
     has_control_task = False
 
     def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
-        if config.codelength is not None or config.erase is not None or config.pool != "mean":
-            return "trees have no codelength here, nothing is erased before them, and no words are pooled"
+        if config.of_labels or config.pool != "mean":
+            return "trees have no codelength or usable information here, nothing is erased, and no words are pooled"
         return ""
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:

@@ -176,10 +176,17 @@ class TaskData:
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
         """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
-        (train, known), (test, forms) = self._forms["train"], self._forms["test"]
-        number = {form: place for place, form in enumerate(known)}
-        to_train = np.array([number.get(form, -1) for form in forms], dtype=np.int64)
-        return train, to_train[test], len(number)
+        forms = self.forms_as_in_train()
+        return forms["train"], forms["test"], len(self._forms["train"][1])
+
+    def forms_as_in_train(self) -> dict[str, Integers]:
+        """``[item]`` written form of the items of each split under train's numbering, −1 for forms that it lacks."""
+        number = {form: place for place, form in enumerate(self._forms["train"][1])}
+        to_train = {
+            split: np.array([number.get(form, -1) for form in forms], dtype=np.int64)
+            for split, (_, forms) in self._forms.items()
+        }
+        return {split: to_train[split][codes] for split, (codes, _) in self._forms.items()}
 
     @cached_property
     def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:

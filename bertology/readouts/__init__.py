@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from bertology.readouts._sources import ArrayFeatures, FeatureSource
     from bertology.readouts._sources import ArraySpans as ArraySpans
     from bertology.readouts._sources import ShardedSource as ShardedSource
+    from bertology.readouts._sources import features_of as features_of
     from bertology.readouts._sources import pooled as pooled
     from bertology.readouts.codelength import online_codelength as online_codelength
     from bertology.readouts.codelength import variational_codelength as variational_codelength
     from bertology.readouts.erasure import fit_erasure
+    from bertology.readouts.information import form_features as form_features
+    from bertology.readouts.information import usable_information as usable_information
     from bertology.readouts.linear import LinearReadout
     from bertology.readouts.structural import StructuralReadout as StructuralReadout
     from bertology.readouts.structural import TreeTargets as TreeTargets

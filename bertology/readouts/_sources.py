@@ -364,6 +364,43 @@ class DerivedSpans(Derived):
     n_spans: int = 1
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Vectors of items in several layers, each followed by the vector of the same item in another, single layer."""
+
+    of: FeatureSource
+    after: FeatureSource
+
+    @property
+    def n_layers(self) -> int:
+        return self.of.n_layers
+
+    @property
+    def layers(self) -> Sequence[int]:
+        return self.of.layers
+
+    @property
+    def n_items(self) -> int:
+        return self.of.n_items
+
+    @property
+    def dim(self) -> int:
+        return self.of.dim + self.after.dim
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32
+
+    def at(self, places: Sequence[int]) -> Self:
+        return replace(self, of=self.of.at(places))
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for (items, vectors), (others, after) in zip(self.of.chunks(), self.after.chunks(), strict=True):
+            if not torch.equal(items, others):
+                raise FitError("vectors of other items cannot be joined: give the same items in the same order")
+            yield items, torch.cat([vectors, after.expand(len(vectors), -1, -1)], dim=2)
+
+
 class _Array:
     """Vectors ``[layer, …, dim]`` in one array."""
 
@@ -470,6 +507,12 @@ def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor)
         return replace(chunk, words=change(chunk.words, *parts))
 
     return DerivedSpans(source, of_words, n_spans=source.n_spans, **size)
+
+
+def features_of(source: FeatureSource, features: NDArray[np.float32]) -> FeatureSource:
+    """``[item, dim]`` features in one layer, in the order in which ``source``, of one layer, has the same items."""
+    whole = torch.from_numpy(features)
+    return Derived(source, lambda chunk: (chunk[0], whole[chunk[0]][None]), *features.shape)
 
 
 def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:

@@ -210,8 +210,8 @@ def online_codelength(
         given: dict[str, Any] = {"seed": seed, "progress": progress, **settings}
         fitted = readout.fit(before, known.only(able), dev=dev, dev_targets=able_dev, **given)
         on_dev, on_now = able_dev.item_weights() > 0, used[able][:, now]
-        smoothing = choose_smoothing(_log_probs(fitted, dev, able_dev, on_dev), on_dev, uniform)
-        log_probs = _log_probs(fitted, subset(train, now), targets.only(able, now), on_now)
+        smoothing = choose_smoothing(label_log_probs(fitted, dev, able_dev, on_dev), on_dev, uniform)
+        log_probs = label_log_probs(fitted, subset(train, now), targets.only(able, now), on_now)
         bits = np.repeat(bits, log_probs.shape[1], axis=1)
         bits[able] = np.where(on_now[:, None], code_bits(log_probs, smoothing, uniform), 0.0)
         return bits
@@ -237,8 +237,8 @@ def online_codelength(
     )
 
 
-def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
-    """``[problem, layer, item]`` log-probability of the labels, 0 where none is used."""
+def label_log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
+    """``[problem, layer, item]`` log-probability of the labels, 0 where none is used; FitError if there is none."""
     labels: Any = targets.labels
     log_probs = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
     if np.isnan(log_probs).any():

@@ -16,7 +16,7 @@ from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, count_numbers
 from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
-from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spans_of, split_sets
+from bertology.results.predictions import BETWEEN_SPANS, CLOZE, INFORMATION, Predictions, spans_of, split_sets
 from bertology.results.rows import ResultRow
 
 _LONGEST, _MANY_PIECES = 8, 4
@@ -140,6 +140,7 @@ def item_columns(row: ResultRow, kept: Predictions, words_of: Callable[..., Any]
     part: dict[str, Any] = {"gold": labels[kept.gold].tolist(), "predicted": labels[kept.pred].tolist()}
     part["probability"] = np.exp(np.asarray(kept.score, dtype=np.float64)).tolist()
     part |= {} if kept.fold is None else {"fold": kept.fold.tolist()}
+    part |= {INFORMATION: kept.extra[INFORMATION].tolist()} if INFORMATION in kept.extra else {}
     if kept.is_cloze:
         more = {name: list(kept.extra[name]) for name in CLOZE if name != "rival"}
         return {**part, **more, "sentence": list(kept.item_ids)}

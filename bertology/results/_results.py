@@ -465,8 +465,9 @@ class Results(Tables):
         Columns are ``task``, ``corpus``, ``split``, ``model``, ``readout``, ``layer``, ``init``, ``control``, ``seed``;
         ``sentence`` (its id), ``text``, ``place`` (its words, counted from 1: ``3``, ``3-5``, of two spans ``3-5,7``)
         and ``word`` (what is written there); ``gold``, ``predicted``, and ``probability`` of what is predicted, NaN
-        where none was kept. Cloze tasks have ``group``, ``rank`` and ``probability`` of what is correct, and ``reason``
-        where an item was not scored; trees have a line for each edge, arc or root of gold.
+        where none was kept. Where usable information is measured, ``information_bits`` is that about the item's label:
+        the least are the hardest items. Cloze tasks have ``group``, ``rank`` and ``probability`` of what is correct,
+        and ``reason`` where an item was not scored; trees have a line for each edge, arc or root of gold.
 
         Args:
             task: its name; all tasks when left out.

@@ -40,6 +40,8 @@ _SETS = {b"labels": b"sets"}
 _REMEDY = "name another folder with --out"
 CLOZE = "group", "rival", "rank", "reason"
 """Further columns of a cloze task: see the arguments of :meth:`Predictions.of_cloze`."""
+INFORMATION = "information_bits"
+"""Further column where usable information is measured: that about each item's label, NaN where train lacks it."""
 _HEAD_SUMS = "split", "metric", "group", "unit", "cluster_id", "over", "under"
 
 
@@ -62,7 +64,7 @@ class Predictions:
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further columns of a cloze task, ``[item]`` each, as :data:`CLOZE` names them."""
+    """Further columns, ``[item]`` each: those of a cloze task, as :data:`CLOZE` names them, or :data:`INFORMATION`."""
     fold: NDArray[np.integer] | None = None
     """The fold of a cross-validation, from 1, in which each item was scored by a fit that did not see its group."""
 
@@ -122,7 +124,7 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
 
 def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
-    schema, columns = prediction_schema(cloze=bool(predictions.extra)), [_texts(tuple(predictions.item_ids))]
+    schema, columns = prediction_schema(cloze=predictions.is_cloze), [_texts(tuple(predictions.item_ids))]
     for codes, names in (
         (predictions.cluster, predictions.cluster_ids),
         (predictions.gold, predictions.labels),
@@ -133,7 +135,10 @@ def prediction_table(predictions: Predictions) -> pa.Table:
     if predictions.fold is not None:
         schema = schema.append(pa.field("fold", pa.int32()))
         columns.append(pa.array(predictions.fold, pa.int32()))
-    for name in CLOZE if predictions.extra else ():
+    if INFORMATION in predictions.extra:
+        schema = schema.append(pa.field(INFORMATION, pa.float32()))
+        columns.append(pa.array(np.asarray(predictions.extra[INFORMATION], dtype=np.float32)))
+    for name in CLOZE if predictions.is_cloze else ():
         columns.append(pa.array(predictions.extra[name], schema.field(name).type))
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
@@ -173,7 +178,9 @@ def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
     (cluster,), clusters = _recoded(table["cluster_id"])
     item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
-    extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
+    extra: dict[str, Any] = {name: table[name].to_pylist() for name in CLOZE if name in names}
+    if INFORMATION in names:
+        extra[INFORMATION] = table[INFORMATION].to_numpy()
     fold = table["fold"].to_numpy() if "fold" in names else None
     if folds:
         fold = np.repeat(np.arange(1, len(tables) + 1), list(map(len, tables)))
@@ -209,6 +216,12 @@ def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float
     tables = _read_columns(folder, cell_ids, ("gold", "score"))
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
     return scores, tuple(tables[0]["gold"].to_pylist())
+
+
+def read_information(folder: Kept, cell_ids: Sequence[str]) -> NDArray[np.float64]:
+    """``[cell, item]`` usable information about the label of each item in bits, NaN where train lacks the label."""
+    tables = _read_columns(folder, cell_ids, (INFORMATION,))
+    return np.stack([table[INFORMATION].to_numpy().astype(np.float64) for table in tables])
 
 
 @dataclass(frozen=True, eq=False)

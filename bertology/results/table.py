@@ -495,6 +495,7 @@ def measure_notes(metrics: Iterable[str], about: ResultRow | None) -> Iterator[N
     if about is not None and (others := set(metrics) - {*known, ""}):
         declared = getattr(probe_of(about), "metrics", ())
         known |= {one.name: one.description for one in declared if not isinstance(one, str) and one.name in others}
+        known |= {name: text for name, text in about.param("measures", {}).items() if name in others}
     for name, description in known.items():
         yield Note(metric_title(name) if len(known) > 1 else "measure", description)
 

@@ -1,0 +1,75 @@
+"""Usable information about labels: cells, rows, and the items that are hardest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology.corpora import Corpus
+from bertology.errors import BertologyError
+from bertology.families.request import ReadoutConfig
+from bertology.results import Results
+from bertology.runner import ProbeRequest, run_probes
+
+LINEAR = {"strengths": [0.1, 1.0]}
+
+
+def ask(model: Path, corpus: Corpus, *configs: ReadoutConfig, task: str = "pos", **chosen: Any) -> Results:
+    request = {"layers": "0-1", "controls": (), **chosen}
+    return run_probes(ProbeRequest(tasks=(task,), model=str(model), configs={task: configs}, **request), corpus=corpus)
+
+
+def test_rows_are_means_of_what_is_kept_of_items(tiny_bert: Path, toy: Corpus) -> None:
+    results = ask(tiny_bert, toy, ReadoutConfig("linear", LINEAR, given="nothing"), controls=("control_task",))
+    frame = results.to_pandas()
+    assert set(frame.control) == {"none"}
+    assert set(frame[frame.main_metric].metric) == {"usable_information_bits"}
+    items = results.predictions("pos", 0)
+    row = frame[(frame.layer == 0) & frame.main_metric].iloc[0]
+    assert row.value == pytest.approx(items["information_bits"].mean(), rel=1e-5)
+    assert 0.9 < row.ci_low <= row.value <= row.ci_high <= np.log2(3) + 0.1
+    assert "beyond the shares of labels in train" in results.to_markdown()
+    assert items.nsmallest(1, "information_bits").iloc[0]["word"]
+
+
+def test_noise_has_no_information(tiny_bert: Path, noise: Corpus) -> None:
+    frame = ask(tiny_bert, noise, ReadoutConfig("linear", LINEAR, given="nothing")).to_pandas()
+    assert (frame[frame.main_metric].ci_low <= 0.01).all()
+
+
+@pytest.mark.parametrize("given", ["embeddings", "form"])
+def test_a_layer_adds_nothing_to_what_its_words_say(tiny_bert: Path, toy: Corpus, given: Any) -> None:
+    """In the toy corpus, a word's form has one label."""
+    results = ask(tiny_bert, toy, ReadoutConfig("linear", LINEAR, given=given, layers="1"))
+    frame = results.to_pandas()
+    row = frame[frame.main_metric].iloc[0]
+    assert list(frame[frame.main_metric].layer) == [1]
+    assert abs(row.value) < 0.1
+    assert row.ci_low <= 0.02
+
+
+def test_folds_put_the_items_together(tiny_bert: Path, toy: Corpus) -> None:
+    whole = Corpus("whole", {"test": toy["test"]})
+    results = ask(tiny_bert, whole, ReadoutConfig("linear", LINEAR, given="nothing"), layers="0", folds=3)
+    (row,) = (row for row in results.rows if row.main_metric)
+    items = results.predictions("pos", 0)
+    assert len(items) == row.n_items
+    assert row.value == pytest.approx(items["information_bits"].mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"given": "form", "fraction": 0.5}, "counted in all of train"),
+        ({"given": "form", "codelength": "online"}, "leave codelength and erase out"),
+        ({"given": "embeddings", "readout": "edge"}, "no single vector"),
+    ],
+)
+def test_refuses_what_does_not_go_together(tiny_bert: Path, toy: Corpus, config: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BertologyError, match=problem):
+        ask(tiny_bert, toy, ReadoutConfig(**{"readout": "linear", **config}))
+    with pytest.raises(BertologyError, match="name it in layers too"):
+        ask(tiny_bert, toy, ReadoutConfig("linear", given="embeddings"), layers="1")
