@@ -164,6 +164,7 @@ class PieceReader:
     unknown_id: int | None
     pad_id: int
     max_pieces: int  # pieces a window may have, special tokens included
+    reads_words: bool = False  # whether every word of a corpus is one piece, whatever the text looks like
 
     def tokenize(self, sentences: Texts, *, on_long: OnLong = "window", encoding: Encoding | None = None) -> Pieces:
         """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
@@ -303,6 +304,11 @@ class PieceReader:
         # A call of the model's tokenizer with padding or truncation leaves these set.
         self.backend.no_padding()
         self.backend.no_truncation()
+        if self.reads_words:
+            forms, words = sentences.forms, slice(*sentences.starts[[low, high]].tolist())
+            known = np.array([one.ids[0] for one in self.backend.encode_batch(list(forms.values))], dtype=np.int32)
+            ids, n_words = known[forms.codes[words]], np.diff(sentences.starts[low : high + 1])
+            return ids, n_words, np.arange(len(ids)), np.arange(1, len(ids) + 1)
         encodings = self.backend.encode_batch(texts, add_special_tokens=False)
         n_pieces = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces.sum())

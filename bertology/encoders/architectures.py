@@ -1,4 +1,4 @@
-"""Architectures that transformers lacks, in model folders like its own: bottleneck adapters, and an encoder of LSTMs.
+"""Architectures that transformers lacks, in model folders like its own: bottleneck adapters, LSTMs, static word vectors.
 
 An entry of ``config.json`` names the adapters that a model has besides, and their weights stand in the file of weights;
 plain transformers leaves them out when it reads such a folder. The encoder of LSTMs is registered as an architecture of
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
+from bertology.encoders import static
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.interventions import find_part
 from bertology.errors import ModelError
@@ -160,6 +161,20 @@ class LstmForSequenceClassification(_LstmClassifier):
     of_texts = True
 
 
+class StaticConfig(LstmConfig):
+    """Configuration of static word vectors: an encoder that has embeddings and no layer above them."""
+
+    model_type = static.FAMILY
+
+
+class StaticModel(LstmModel):
+    """Static word vectors."""
+
+    config_class = StaticConfig
+
+
+transformers.AutoConfig.register(StaticConfig.model_type, StaticConfig)
+transformers.AutoModel.register(StaticConfig, StaticModel)
 transformers.AutoConfig.register(LstmConfig.model_type, LstmConfig)
 transformers.AutoModel.register(LstmConfig, LstmModel)
 transformers.AutoModelForSequenceClassification.register(LstmConfig, LstmForSequenceClassification)

@@ -13,7 +13,7 @@ from torch import nn
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
 from bertology._machine import choose_device, explained_shortage
-from bertology.encoders import _modules, sources
+from bertology.encoders import _modules, sources, static
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import TASK_HEADS, HeadKind
@@ -78,7 +78,8 @@ def piece_reader(source: sources.ModelSource, tokenizer: Any, body: Any, *, max_
     before, after, boundaries = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
     pad = int(tokenizer.pad_token_id or 0)
     unknown = None if unknown is None else int(unknown)
-    return PieceReader(backend, before, after, boundaries, unknown, pad, max_pieces or limit)
+    of_words = getattr(body.config, "model_type", "") == static.FAMILY
+    return PieceReader(backend, before, after, boundaries, unknown, pad, max_pieces or limit, of_words)
 
 
 def _special_tokens(

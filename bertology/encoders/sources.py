@@ -23,6 +23,7 @@ from bertology._machine import is_out_of_memory
 from bertology._machine import quiet_download as quiet_download
 from bertology._machine import quiet_loading as quiet_loading
 from bertology._names import check_name, folder_name, layer_number, name_not_found
+from bertology.encoders import static
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, cut, quoted
 
 
@@ -238,6 +239,8 @@ def model_shape(source: ModelSource) -> ModelShape:
 def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     """The :func:`model_shape` of a configuration that was read from ``path``."""
     family, sizes, from_library = config.get("model_type"), list[int](), dict[str, Any]()
+    if family == static.FAMILY and (width := _first_of(config, ("hidden_size",))) is not None:
+        return ModelShape(0, width, 1, family)
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
     for what, names in _FIELDS.items():
@@ -314,7 +317,7 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     """The configuration of a model, by its class in transformers."""
     path = source.folder / "config.json"
     raw = read_config(source.folder)
-    if raw["model_type"] == "bertology_lstm":
+    if raw["model_type"] in ("bertology_lstm", static.FAMILY):
         import_module("bertology.encoders.architectures")  # registers it
     if raw["model_type"] not in transformers.CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
@@ -444,6 +447,18 @@ def _unwrapped(folder: Path) -> Path:
         if Path(name).name == name:
             return folder / name
         raise ValueError(name)
+
+
+def _of_word_vectors(path: Path) -> Path:
+    """The model folder in the cache that is made of a file of word vectors, made where there is none."""
+    known, title = _files.digest_file(path), path.name.partition(".")[0] or "vectors"
+    copy = _files.cache_folder() / MODELS / known / title
+
+    def write(out: Path) -> str:
+        static.write_static_model(path, out)
+        return known
+
+    return copy if copy.is_dir() else keep_copy(title, write) or copy
 
 
 def _merged(folder: Path) -> Path:
@@ -645,8 +660,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     """Find the files of a model, or download them from the hub.
 
     Args:
-        name: an embedded model (``pocket``), a folder in Hugging Face layout, or a hub id (``bert-base-uncased``,
-            ``org/name``).
+        name: an embedded model (``pocket``), a folder in Hugging Face layout, a text file of word vectors (GloVe,
+            word2vec, fastText), or a hub id (``bert-base-uncased``, ``org/name``).
         revision: branch, tag or commit of a hub id.
 
     Raises:
@@ -665,7 +680,11 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
             return ModelSource(name, import_module("bertology.pocket").model_folder(name))
         return ModelSource(name, _unwrapped(path))
     if path.is_file():
-        raise ModelError(f"{name} is a file: give the folder it lies in")
+        if not path.name.endswith(static.SUFFIXES):
+            raise ModelError(
+                f"{name} is a file: give the folder it lies in, or word vectors ({', '.join(static.SUFFIXES)})"
+            )
+        return ModelSource(name, _of_word_vectors(path))
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
         raise NameNotFoundError(f"no model folder {name}: check the path; {_LIST}")
     if not _HUB_ID.fullmatch(name):

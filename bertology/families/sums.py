@@ -131,8 +131,9 @@ def layers_with_heads(pair: ModelCorpus, layers: Sequence[int], where: str = "")
     """The layers that have attention heads; an error where there is none among them."""
     with_heads = tuple(layer for layer in layers if layer > 0)
     if not with_heads:
-        problem = "layer 0 is the embeddings, which have no attention heads"
-        raise BertologyError(f"{where}{problem}: ask for layers 1…{pair.shape.n_layers}")
+        problem, n_layers = "layer 0 is the embeddings, which have no attention heads", pair.shape.n_layers
+        remedy = f"ask for layers 1…{n_layers}" if n_layers else "this model has no other layer, so give another model"
+        raise BertologyError(f"{where}{problem}: {remedy}")
     return with_heads
 
 
