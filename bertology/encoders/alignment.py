@@ -305,10 +305,10 @@ class PieceReader:
         self.backend.no_padding()
         self.backend.no_truncation()
         if self.reads_words:
-            forms, words = sentences.forms, slice(*sentences.starts[[low, high]].tolist())
+            forms, starts = sentences.forms, sentences.starts[low : high + 1]
             known = np.array([one.ids[0] for one in self.backend.encode_batch(list(forms.values))], dtype=np.int32)
-            ids, n_words = known[forms.codes[words]], np.diff(sentences.starts[low : high + 1])
-            return ids, n_words, np.arange(len(ids)), np.arange(1, len(ids) + 1)
+            ids = known[forms.codes[int(starts[0]) : int(starts[-1])]]
+            return ids, np.diff(starts).astype(np.int64), np.arange(len(ids)), np.arange(1, len(ids) + 1)
         encodings = self.backend.encode_batch(texts, add_special_tokens=False)
         n_pieces = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces.sum())

@@ -1,4 +1,4 @@
-"""Architectures that transformers lacks, in model folders like its own: bottleneck adapters, LSTMs, static word vectors.
+"""Architectures that transformers lacks, in folders like its own: bottleneck adapters, LSTMs, static word vectors.
 
 An entry of ``config.json`` names the adapters that a model has besides, and their weights stand in the file of weights;
 plain transformers leaves them out when it reads such a folder. The encoder of LSTMs is registered as an architecture of
