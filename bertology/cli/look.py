@@ -79,7 +79,7 @@ def cloze(
     """
     from bertology.cloze import Prompt, read_cloze
     from bertology.cloze.lens import fit_lens, load_lens
-    from bertology.cloze.prompts import check_form
+    from bertology.cloze.prompts import check_answer_form
     from bertology.families.request import parse_layers
 
     model, layers, *of_text = (settings.pop(name) for name in ("model", "layers", "language", "split_at_spaces"))
@@ -102,7 +102,7 @@ def cloze(
     if candidates is not None and not words:
         raise ClozeError("no candidates: give words with commas, such as --candidates capital,city")
     scored = form.replace("-", "_")
-    check_form(scored)
+    check_answer_form(scored)
     prompt = Prompt(text, words)
     if not prompt.n_masks:
         raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")

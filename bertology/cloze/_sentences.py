@@ -23,6 +23,7 @@ from bertology.cloze.prompts import (
     encode,
     excluded,
     masked_copies,
+    more_masks,
     spell_pieces,
     too_long,
 )
@@ -38,7 +39,7 @@ class SentenceScores:
 
     sentences: tuple[str, ...]
     layers: tuple[int, ...]
-    form: AnswerForm  # original or within_word_l2r: part of what a score means
+    form: AnswerForm  # part of what a score means; never one_piece
     piece_starts: Integers  # [sentence + 1] where each sentence's pieces begin, and their end; an excluded one has none
     piece_ids: Integers  # [piece] vocabulary numbers, special tokens left out
     pieces: tuple[str, ...]  # [piece] how each is written
@@ -111,6 +112,7 @@ def pseudo_log_likelihood(
         form: ``original`` leaves all other pieces in sight; ``within_word_l2r`` masks the later pieces of the same
             word too (Kauf & Ivanova 2023, section 2). Words are what the tokenizer splits a text into before it cuts
             pieces: where it splits at spaces alone (XLM-R), punctuation belongs to the word before it.
+            ``appended_masks`` shows the pieces before each one alone, and three masks (Samuel 2024).
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
         progress: counts sentences.
 
@@ -125,7 +127,7 @@ def pseudo_log_likelihood(
     """
     check_form(form)
     if form == "one_piece":
-        raise ClozeError("sentences are scored as original or within_word_l2r: choose one of them")
+        raise ClozeError("sentences are scored as original, within_word_l2r or appended_masks: choose one of them")
     if not sentences:
         raise ClozeError("no sentence: give at least one")
     wanted = Wanted(layers=chosen_layers(encoder, layers))
@@ -138,7 +140,8 @@ def pseudo_log_likelihood(
         """The pieces of a sentence, each masked in turn."""
         inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         ids, words = (every[inside.start : inside.stop] for every in (encoding.ids, encoding.word_ids))
-        reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, len(encoding.ids)))
+        longest = len(encoding.ids) + more_masks(form)
+        reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, longest))
         ids_of.append([] if reasons[-1] else ids)
         if not reasons[-1]:
             yield from itertools.starmap(Query, masked_copies(encoding.ids, inside, words, encoder.mask_id, form))

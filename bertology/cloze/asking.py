@@ -20,7 +20,7 @@ from bertology.cloze.prompts import (
     Floats,
     Integers,
     Prompt,
-    check_form,
+    check_answer_form,
     encode,
     masked_copies,
     spell_pieces,
@@ -202,7 +202,7 @@ def ask(
         ClozeError: a prompt without a mask, candidates for several masks, or nothing to do.
         NameNotFoundError: no such form.
     """
-    check_form(form)
+    check_answer_form(form)
     if form != "one_piece" and (ranks or vocabulary is not None):
         raise ClozeError(f"answers scored as {form} have no rank and no vocabulary of their own: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
@@ -336,7 +336,7 @@ def read_cloze(
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
-    check_form(form)
+    check_answer_form(form)
     if prompt.n_masks > 1:
         which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
         raise ClozeError(f"{which}: one is read at a time, write out the others")

@@ -32,19 +32,30 @@ _TEXTS_AT_ONCE = 1024
 # A word to stand before an answer that follows a space: tokenizers that mark a word's beginning see it there.
 _WORD_BEFORE = "a"
 
-AnswerForm = Literal["one_piece", "original", "within_word_l2r"]
-"""Form in which candidates are scored.
+AnswerForm = Literal["one_piece", "original", "within_word_l2r", "appended_masks"]
+"""Form in which candidates and sentences are scored.
 
 ``one_piece``: by the distribution at the mask; a candidate of several pieces is excluded. ``original``: by the sum
 over its pieces of the log-probability of each with all others in sight (the pseudo-log-likelihood of Salazar et al.
 2020, section 2). ``within_word_l2r``: the same with the later pieces of the same word masked too, so that a word does
 not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece scores the same in all three.
+``appended_masks``: of whole sentences, each piece given those before it alone, with masks in its place and in the two
+after it, where the text ends: a masked model reads left to right as it writes (Samuel 2024).
 """
+_APPENDED = 3
+"""Masks after the pieces that are given, in the form ``appended_masks``."""
 
 
 def check_form(form: str) -> None:
     """Check that a name is an :data:`AnswerForm`."""
     check_name("form of answers", form, get_args(AnswerForm))
+
+
+def check_answer_form(form: str) -> None:
+    """Check that a name is a form in which a word at a mask can be scored."""
+    check_form(form)
+    if form == "appended_masks":
+        raise ClozeError("appended_masks scores whole sentences, not words at a mask: take within_word_l2r")
 
 
 @dataclass(frozen=True)
@@ -166,12 +177,21 @@ def too_long(encoder: Encoder, n_pieces: int) -> str:
     return "" if n_pieces <= most else f"too long: {n_pieces} pieces, the model takes {most}"
 
 
+def more_masks(form: AnswerForm) -> int:
+    """Number of pieces by which the longest of :func:`masked_copies` exceeds the text."""
+    return _APPENDED - 1 if form == "appended_masks" else 0
+
+
 def masked_copies(
     ids: Sequence[int], pieces: range, words: Sequence[int | None], mask_id: int, form: AnswerForm
 ) -> Iterator[tuple[list[int], int, int]]:
     """A text once for each of some pieces in a row, with that piece masked and, for ``within_word_l2r``, the later
-    pieces of the same of ``words``: the input, the piece that is scored, and the entry that belongs there."""
+    pieces of the same of ``words``, for ``appended_masks`` without any later ones: the input, the piece that is scored,
+    and the entry that belongs there."""
     for place, piece in enumerate(pieces):
+        if form == "appended_masks":
+            yield [*ids[:piece], *[mask_id] * _APPENDED, *ids[pieces.stop :]], piece, ids[piece]
+            continue
         copy = list(ids)
         copy[piece] = mask_id
         for later in pieces[place + 1 :] if form == "within_word_l2r" else ():

@@ -56,6 +56,31 @@ def test_by_hand(encoder: Encoders, by_hand: ByHand, family: str, form: Any) -> 
         assert scores.totals[0, number] == pytest.approx(sum(expected), abs=1e-4)
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_appended_masks_show_what_comes_before_alone(encoder: Encoders, family: str) -> None:
+    """Each piece by transformers' own head, from the pieces before it and three masks."""
+    ours = encoder(family)
+    scores = pseudo_log_likelihood(ours, SENTENCES, form="appended_masks")
+    model = AutoModelForMaskedLM.from_pretrained(ours.source.folder, dtype=torch.float32).eval()
+    ids = ours.tokenizer(SENTENCES[0])["input_ids"]
+    end = len(ids) - ours.n_suffix
+    for place, piece in enumerate(range(ours.n_prefix, end)):
+        given = torch.tensor([[*ids[:piece], *[ours.mask_id] * 3, *ids[end:]]])
+        with torch.inference_mode():
+            expected = model(given).logits[0, piece].log_softmax(-1)[ids[piece]].item()
+        assert scores.piece_log_probs[0, place] == pytest.approx(expected, abs=1e-4)
+    # Sentences that begin alike score alike up to where they differ: fox and foxes.
+    alike = next(
+        n
+        for n, (one, other) in enumerate(zip(ids, ours.tokenizer(SENTENCES[2])["input_ids"], strict=False))
+        if one != other
+    )
+    start, same = int(scores.piece_starts[2]), alike - ours.n_prefix
+    np.testing.assert_array_equal(scores.piece_log_probs[0, :same], scores.piece_log_probs[0, start : start + same])
+    with pytest.raises(ClozeError, match="appended_masks scores whole sentences"):
+        ask(ours, [Prompt("a {mask}", ("b",))], form="appended_masks")
+
+
 def test_copies_that_are_equal_are_read_once(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, rows, real = encoder("bert"), list[int](), Encoder.masked_features
 
@@ -93,7 +118,7 @@ def test_sentences_that_cannot_be_read(encoder: Encoders) -> None:
     ("texts", "form", "error", "message"),
     [
         ([], "original", ClozeError, "no sentence: give at least one"),
-        (["a"], "one_piece", ClozeError, "scored as original or within_word_l2r"),
+        (["a"], "one_piece", ClozeError, "scored as original, within_word_l2r or appended_masks"),
         (["a"], "l2r", NameNotFoundError, "unknown form of answers 'l2r'"),
         (["\ud800"], "original", ClozeError, "half of a surrogate pair"),
     ],
