@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +85,30 @@ _FAMILIAR |= {"t5", "xlm-roberta"}
 """Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded."""
 
 
+_BY_OUTPUT = {"flaubert", "longformer", "squeezebert", "xlm", "xlnet"}
+"""Families whose blocks are no modules of their own, or hand on states in another form than they are returned in."""
+
+
+@dataclass(frozen=True)
+class ReturnedStates:
+    """Takes the place of the blocks of a family whose hidden states are those that the whole model returns.
+
+    They can be counted; whatever is to be done to one of them is refused with a ModelError.
+    """
+
+    family: str
+    n_layers: int
+
+    def __len__(self) -> int:
+        return self.n_layers
+
+    def __iter__(self) -> NoReturn:
+        raise ModelError(f"of {self.family} models hidden states alone are read, not single blocks: give another model")
+
+    def __getitem__(self, block: Any) -> NoReturn:
+        iter(self)
+
+
 @dataclass(frozen=True)
 class LoadedModel:
     """The modules of a loaded model."""
@@ -146,6 +170,8 @@ def check_embeddings(body: Any, family: str) -> None:
 def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
     check_embeddings(body, family)
+    if family in _BY_OUTPUT:
+        return cast("list[nn.Module]", ReturnedStates(family, n_layers))
     if family == "albert":
         config, groups = body.config, body.encoder.albert_layer_groups
         per_group = config.num_hidden_layers / config.num_hidden_groups
@@ -190,6 +216,9 @@ def run_to_layers(
     Layer ``l`` is the input of block ``l + 1``; the last layer is the output of the model, its final norm included, as
     in ``hidden_states`` of Hugging Face.
     """
+    if isinstance(blocks, ReturnedStates):
+        returned = body(**inputs, return_dict=True, output_hidden_states=True).hidden_states
+        return {layer: returned[layer] for layer in sorted(layers)}
     states: dict[int, Tensor] = {}
     deepest = max(layers)
 
@@ -283,12 +312,13 @@ def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
 
     Half precision is left to the model itself, since its rounding depends on the order of products.
     """
+    if deepest == 0 or family not in _PARTS:
+        return False
     config, block = model.body.config, model.blocks[deepest - 1]
     # Attention that looks both ways, and at nothing but hidden states: no decoder, no relative positions.
     is_plain = not getattr(config, "is_decoder", False)
     is_plain &= getattr(config, "position_embedding_type", "absolute") == "absolute"
-    is_known = model.is_stock and type(block).__module__.startswith("transformers.") and family in _PARTS
-    if deepest == 0 or not (is_plain and is_known):
+    if not (is_plain and model.is_stock and type(block).__module__.startswith("transformers.")):
         return False
     # Hooks that change what the block computes, as gates do, or look at it; those of transformers, which stay once they
     # have been used, record outputs for its own forward pass.

@@ -28,7 +28,14 @@ from bertology._files import digest
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
 from bertology.encoders import sources
-from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, is_of_library
+from bertology.encoders._modules import (
+    LoadedModel,
+    ReturnedStates,
+    check_embeddings,
+    check_unfamiliar,
+    find_blocks,
+    is_of_library,
+)
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
@@ -237,6 +244,7 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
+    check_embeddings(model, str(model.config.model_type))
     _check_tokenizer(which, tokenizer, int(model.get_input_embeddings().num_embeddings))
     return runs, model
 
@@ -409,17 +417,28 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, name: str) -> _Re
     found: dict[str, list[Tensor]] = defaultdict(list)
     body, n_layers = model.body, len(model.blocks)
     modes = [(module, module.training) for module in run.modules()]
+    is_by_output = isinstance(model.blocks, ReturnedStates)
 
     def keep(place: str, state: Tensor) -> None:
         found[place].append((state[0] if state[0].ndim > 1 else state).detach().clone())
 
+    def ask_for_states(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        return args, kwargs | {"output_hidden_states": True}
+
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
+        for layer in range(n_layers) if is_by_output else ():
+            keep(f"layer {layer}", output.hidden_states[layer])
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
 
     run.eval()
     try:
         with _run(name), torch.no_grad(), contextlib.ExitStack() as stack:
-            stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
+            if is_by_output:
+                stack.callback(body.register_forward_pre_hook(ask_for_states, with_kwargs=True).remove)
+            else:
+                stack.enter_context(
+                    watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state))
+                )
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _rows(tokenizer):
                 batch = ids[None, None] if task_head([type(run).__name__]) == "choices" else ids[None]
@@ -495,7 +514,8 @@ def _kept(source: sources.MemorySource, runs: nn.Module, returned: _Returned, co
         )
     # Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that
     # nothing is read from these parts.
-    for block, site in itertools.product(encoder.model.blocks, ("head", "values", "feed_forward_output")):
+    blocks = [] if isinstance(encoder.model.blocks, ReturnedStates) else encoder.model.blocks
+    for block, site in itertools.product(blocks, ("head", "values", "feed_forward_output")):
         try:
             is_changed = id(find_part(block, encoder.family, site)) not in ran
         except ModelError:

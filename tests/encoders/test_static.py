@@ -15,7 +15,13 @@ from bertology.encoders.sources import model_fingerprint
 from bertology.encoders.static import read_static_vectors
 from bertology.errors import BertologyError, ModelError
 
-LINES = {"the": [1, 0, 0.5], "dog": [0, 1, 0], "do": [2, 2, 2], "n't": [3, -3, 3], "new york": [4, 4, -4]}
+LINES: dict[str, list[float]] = {
+    "the": [1, 0, 0.5],
+    "dog": [0, 1, 0],
+    "do": [2, 2, 2],
+    "n't": [3, -3, 3],
+    "new york": [4, 4, -4],
+}
 PLAIN = "".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in LINES.items())
 
 
@@ -68,6 +74,7 @@ def test_a_table_has_one_layer_and_counts_the_words_that_the_file_lacks(tmp_path
     results = probe("pos", model=str(written(tmp_path, PLAIN)), corpus=corpus, controls="random")
     assert {(row.layer, row.n_layers) for row in results.rows if row.model} == {(0, 0)}
     (line,) = results.view().tables[0].lines
+    assert line.main is not None
     assert line.main.value == 1
     assert "unknown subwords 30" in " ".join(results.to_markdown().split())
 

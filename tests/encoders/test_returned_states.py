@@ -1,0 +1,99 @@
+"""Families whose hidden states are those that the whole model returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+from bertology import load_encoder, probe
+from bertology.encoders import Encoder, Intervention
+from bertology.errors import BertologyError, ModelError
+from bertology.pocket import model_folder
+
+library: Any = transformers
+BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+GROUPS = dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_groups", "intermediate_groups"), 1)
+XLM = {"emb_dim": 16, "n_layers": 2, "n_heads": 2}
+SIZES: dict[str, dict[str, Any]] = {
+    "flaubert": XLM,
+    "longformer": {**BERT, "attention_window": [8, 8], "max_position_embeddings": 66},
+    "squeezebert": {**BERT, **GROUPS, "output_groups": 1, "embedding_size": 16},
+    "xlm": XLM,
+    "xlnet": {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 32},
+}
+TEXTS = ["The dogs chased a cat.", "A cat slept."]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Saves a small model of a family with fresh weights and pocket's tokenizer, with its masked-LM head if wanted."""
+    tokenizer = AutoTokenizer.from_pretrained(model_folder("pocket"))
+
+    def save(family: str, *, kind: Any = AutoModel) -> Path:
+        folder = tmp_path_factory.mktemp("models") / family
+        torch.manual_seed(0)
+        config = library.CONFIG_MAPPING[family](vocab_size=len(tokenizer), **SIZES.get(family, BERT))
+        kind.from_config(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize("family", SIZES)
+def test_vectors_are_those_of_transformers(folders: Any, family: str) -> None:
+    folder = folders(family)
+    encoder = load_encoder(str(folder))
+    found = encoder.vectors(TEXTS, pooling="first").to_numpy()
+    model, inputs = AutoModel.from_pretrained(folder).eval(), [encoder.tokenizer(text) for text in TEXTS]
+    words = iter(range(found.shape[1]))
+    for text, read in zip(TEXTS, inputs, strict=True):
+        with torch.inference_mode():
+            given = {name: torch.tensor([read[name]]) for name in ("input_ids", "attention_mask")}
+            states = model(**given, output_hidden_states=True).hidden_states
+        assert len(states) == encoder.n_layers + 1 == len(found)
+        encoding = encoder.tokenizer(text, return_offsets_mapping=True)
+        for word in dict.fromkeys(one for one in encoding.word_ids() if one is not None):
+            first, place = encoding.word_ids().index(word), next(words)
+            expected = np.stack([state[0, first].numpy() for state in states])
+            np.testing.assert_allclose(found[:, place], expected, atol=1e-5)
+
+
+def test_labels_are_found_and_blocks_are_refused(folders: Any) -> None:
+    folder = folders("xlnet")
+    frame = probe("pos", model=str(folder), controls="majority", layers=[0, 2]).to_pandas()
+    accuracy = frame[frame.metric == "accuracy"]
+    assert set(accuracy.layer.dropna()) == {0, 2}
+    majority = accuracy[accuracy.control == "majority"].value.item()
+    assert (accuracy[accuracy.control == "none"].ci_low > majority + 0.1).all()  # even random weights know the words
+    encoder = load_encoder(str(folder))
+    with pytest.raises(ModelError, match="of xlnet models hidden states alone are read"):
+        encoder.run(TEXTS, interventions=[Intervention(1, lambda state: state * 0)])
+    with pytest.raises(BertologyError, match="of xlnet models hidden states alone are read"):
+        encoder.attention(TEXTS[0])
+
+
+def test_the_masked_head_is_that_of_transformers(folders: Any) -> None:
+    folder = folders("longformer", kind=AutoModelForMaskedLM)
+    encoder, model = load_encoder(str(folder)), AutoModelForMaskedLM.from_pretrained(folder).eval()
+    ids = torch.tensor([encoder.tokenizer("The dogs [MASK] a cat.")["input_ids"]])
+    place = int((ids[0] == encoder.mask_id).nonzero())
+    with torch.inference_mode():
+        states = model.longformer(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+        expected = model.lm_head(states)[0, place].log_softmax(-1)
+    found = encoder.masked_logits(ids, torch.tensor([[0, place]]))[2]
+    torch.testing.assert_close(torch.as_tensor(found)[0].log_softmax(-1), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("family", "problem"), [("canine", "no table of subword embeddings"), ("ibert", "of another")])
+def test_other_embeddings_are_refused_in_one_line(family: str, problem: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model_folder("pocket"))
+    config = library.CONFIG_MAPPING[family](vocab_size=len(tokenizer), **BERT)
+    with pytest.raises(ModelError, match=problem):
+        Encoder.from_model(AutoModel.from_config(config), tokenizer)
