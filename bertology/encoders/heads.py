@@ -100,7 +100,9 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as Output
 
     # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
-    body = lambda *_, **__: Output(last_hidden_state=hidden[None])  # noqa: E731
+    output: Any = Output(last_hidden_state=hidden[None])
+    output.global_attentions = None  # which Longformer's head hands on
+    body = lambda *_, **__: output  # noqa: E731
     with forward_replaced(model.base_model, body, hooks=False):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
