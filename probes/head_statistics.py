@@ -4,7 +4,8 @@ Clark et al. (2019), *What Does BERT Look At?*, §3: mean attention to special t
 neighbours and words of the same form, and entropy; Voita et al. (2019), §4 and §5.1: confidence, the mean of the
 largest weight, and at which offset it lies; Vig & Belinkov (2019), §4.3: mean distance. With the setting
 ``with_norms`` also what heads add to words, by ‖αf(x)‖ (Kobayashi et al. 2020), of models built as BERT is: a large
-weight on a vector that is mapped to nearly nothing has no effect.
+weight on a vector that is mapped to nearly nothing has no effect. With ``with_effective`` effective attention (Brunner
+et al. 2020, *On Identifiability in Transformers*, §3.2): a map without the part that cancels out in what its head adds.
 
 Nothing is gold here, so there is no best head and no baseline but a model with random weights.
 """
@@ -24,6 +25,8 @@ class Statistics(AttentionProbe):
 
     with_norms: bool = False
     """Also shares of ‖αf(x)‖."""
+    with_effective: bool = False
+    """Also effective attention."""
     task = "head_statistics"
     reference = "Clark et al. 2019, §3"
     metrics = (
@@ -34,16 +37,18 @@ class Statistics(AttentionProbe):
         sum_metric("cls_entropy_nats", "mean entropy of the first token's attention, in nats", higher_is_better=False),
         sum_metric("distance", "mean distance in words from attending to attended word, weighted by attention"),
         share_metric("norm_share", "share of what the head adds to words, ‖αf(x)‖, from one kind of unit"),
+        sum_metric("effective_mass", "mean effective attention to a kind of unit, over words that have one"),
+        share_metric("effective_share", "squared weights of effective attention over those of attention"),
     )
 
     @property
     def norms(self) -> bool:
-        """Whether ‖αf(x)‖ is computed."""
-        return self.with_norms
+        """Whether values are read, for ‖αf(x)‖ or effective attention."""
+        return self.with_norms or self.with_effective
 
     def statistics(self, sentences: Sentences) -> "Sequence[attention.maps.MakeStatistic]":
         """All statistics that are made in one pass."""
-        return attention.measured.head_measures(norms=self.with_norms)
+        return attention.measured.head_measures(norms=self.with_norms, effective=self.with_effective)
 
 
 PROBE = Statistics()

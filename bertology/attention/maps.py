@@ -45,9 +45,10 @@ Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Bands = tuple[tuple[slice, slice], ...]
 Part = TypeVar("Part")
-OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
-"""Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
-of its transformed values ``[batch, head, piece]``; else None."""
+OnLayer = Callable[[int, Tensor, "HeadValues | None"], None]
+"""Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, its values;
+else None."""
+_RANK = 1e-10  # squared lengths below this part of the largest count as 0, in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,6 +339,43 @@ class MapText:
 
 
 @dataclass(frozen=True, eq=False)
+class HeadValues:
+    """The values of one layer, and what its heads make of them: f(x) = (x W_V + b_V) W_O, with the rows of W_O that are
+    the head's own (Kobayashi et al. 2020, eq. 5)."""
+
+    values: Tensor  # [sentence, head, piece, value] x W_V + b_V
+    gram: Tensor  # [head, value, value] W_O W_Oᵀ
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """``[sentence, head, piece]`` ‖f(x)‖. Attention weighs f(x) by α, which is one number: ‖α f(x)‖ = α ‖f(x)‖."""
+        # Of the squared length v W Wᵀ v the middle is the same for all pieces.
+        squared = (torch.einsum("bhpv,hvw->bhpw", self.values, self.gram) * self.values).sum(-1)
+        return squared.clamp_min(0).sqrt()
+
+    def effective(self, maps: Tensor, mask: Tensor | None) -> Tensor:
+        """``[sentence, head, piece, piece]`` effective attention: the maps without what no f(x) depends on (Brunner et
+        al. 2020, section 3.2).
+
+        The outputs of a head are the map times the matrix of f(x), of which there are no more independent ones than
+        values have dimensions. Of each row the part in the left null space of that matrix is taken away, which changes
+        no output; a text that is shorter than values have dimensions has no such part. ``mask [sentence, piece]`` is 0
+        where there is padding.
+        """
+        spread, basis = torch.linalg.eigh(self.gram.double())
+        outputs = self.values.double() @ (basis * spread.clamp_min(0).sqrt()[:, None])
+        if mask is not None:
+            outputs = outputs * mask[:, None, :, None]
+        # The projection on the span of the columns, by the smaller of the two matrices of products.
+        is_long = outputs.shape[2] > outputs.shape[3]
+        squares, axes = torch.linalg.eigh(outputs.mT @ outputs if is_long else outputs @ outputs.mT)
+        kept = squares > _RANK * squares[..., -1:]
+        scale = torch.where(kept, squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt() if is_long else 1.0, 0.0)
+        span = (outputs @ axes if is_long else axes) * scale[..., None, :]
+        return (maps.double() @ span @ span.mT).float()
+
+
+@dataclass(frozen=True, eq=False)
 class MapNorms:
     """‖αf(x)‖ of one layer for a few texts, computed only as far as a statistic needs it.
 
@@ -346,8 +384,26 @@ class MapNorms:
     """
 
     maps: Tensor  # [sentence, head, piece, piece] α as the model gives it
-    lengths: Tensor  # [sentence, head, piece] ‖f(x)‖
+    values: HeadValues
     inputs: Inputs  # the inputs of the batch, which state how pieces become units
+
+    @property
+    def lengths(self) -> Tensor:
+        """``[sentence, head, piece]`` ‖f(x)‖."""
+        return self.values.lengths
+
+    @cached_property
+    def effective(self) -> Tensor:
+        """``[sentence, head, piece, piece]`` effective attention, whose weights may be below 0."""
+        return self.values.effective(self.maps, self.inputs.mask)
+
+    @property
+    def effective_squares(self) -> tuple[Tensor, Tensor]:
+        """``[sentence, head]`` squared weights of effective attention, and of attention, in rows that count."""
+        shares = self.inputs.row_shares[:, None]  # [sentence, 1, piece]
+        of_rows = (maps.float().square().sum(-1) for maps in (self.effective, self.maps))
+        effective, raw = (torch.where(shares > 0, rows * shares, 0).sum(-1) for rows in of_rows)
+        return effective, raw
 
     @cached_property
     def between(self) -> Tensor:
@@ -529,7 +585,7 @@ def stream_maps(
         statistics: what makes each statistic: a subclass of :class:`HeadStatistic`, or a partial of one.
         layers: from 1; all when left out. Nothing beyond the deepest is computed.
         level: units of the maps: words (with ``[CLS]`` and ``[SEP]`` as units of their own) or pieces.
-        norms: also give ‖αf(x)‖ (Kobayashi et al. 2020), for models built as BERT is.
+        norms: also give values, for ‖αf(x)‖ and effective attention, of models built as BERT is.
         pairs: read the first sentence with the second, the third with the fourth, and so on, as the pair that the model
             takes: no text is read twice, a last one that is left over is read alone, and so are two that are too long
             for the model together. Sums are those of the first sentence's cluster.
@@ -553,8 +609,10 @@ def stream_maps(
     scope = Scope(len(sentences), chosen, encoder.n_heads, level)
     batches = list(text.batches())
 
-    def show(filled: Sequence[HeadStatistic], inputs: Inputs, layer: int, maps: Tensor, lengths: Tensor | None) -> None:
-        of_norms = None if lengths is None else MapNorms(maps, lengths, inputs)
+    def show(
+        filled: Sequence[HeadStatistic], inputs: Inputs, layer: int, maps: Tensor, values: HeadValues | None
+    ) -> None:
+        of_norms = None if values is None else MapNorms(maps, values, inputs)
         shown = MapBatch(layer, inputs.merged(maps), of_norms, inputs.units)
         for statistic in filled:
             statistic.update(shown)
@@ -614,15 +672,15 @@ def reading_maps(encoder: Encoder, layers: Sequence[int], *, norms: bool) -> Ite
         values = output
 
     def take(layer: int, output: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-        maps, lengths = output[place], None
+        maps, of_heads = output[place], None
         if layer in layers:
             encoder.check_finite("attention maps", {layer: maps}, by_head=True)
             if norms and values is None:
                 problem = f"layer {layer} ran without projecting values: not supported"
                 raise ModelError(f"model {encoder.name}: {problem}")
             if values is not None:
-                lengths = value_norms(values, layer, encoder)
-            on_layer(layer, maps, lengths)
+                of_heads = head_values(values, layer, encoder)
+            on_layer(layer, maps, of_heads)
         if layer == deepest:
             raise StopForward
         return (*output[:place], None, *output[place + 1 :])
@@ -716,19 +774,15 @@ def check_norms(encoder: Encoder) -> None:
         )
 
 
-def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
-    """‖f(x)‖ of every piece and head, f(x) = (x W_V + b_V) W_O with the rows of W_O that are the head's own (eq. 5).
+def head_values(values: Tensor, layer: int, encoder: Encoder) -> HeadValues:
+    """The heads' values from ``[batch, piece, dim]`` output of a block's value projection.
 
-    Attention weighs f(x) by α, which is one number, so ‖α f(x)‖ = α ‖f(x)‖. Of ``[batch, piece, dim]`` output of the
-    block's value projection, ``[batch, head, piece]``; a :class:`SignalError` where they are not finite.
+    A :class:`SignalError` is raised where lengths of transformed values are not finite.
     """
     n_heads = encoder.n_heads
-    by_head = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
+    by_head = values.float().view(*values.shape[:2], n_heads, -1).transpose(1, 2)
     projection: Any = find_part(encoder.model.blocks[layer - 1], encoder.family, "head")
     weight: Tensor = projection.weight.float().view(-1, n_heads, by_head.shape[-1])  # [dim, head, value]
-    # Of the squared length v W Wᵀ v the middle is the same for all pieces.
-    gram = torch.einsum("dhv,dhw->hvw", weight, weight)
-    squared = (torch.einsum("bphv,hvw->bphw", by_head, gram) * by_head).sum(-1)
-    lengths: Tensor = squared.clamp_min(0).sqrt().transpose(1, 2)
-    encoder.check_finite("norms of transformed values", {layer: lengths}, by_head=True)
-    return lengths
+    of_heads = HeadValues(by_head, torch.einsum("dhv,dhw->hvw", weight, weight))
+    encoder.check_finite("norms of transformed values", {layer: of_heads.lengths}, by_head=True)
+    return of_heads

@@ -23,6 +23,7 @@ from bertology.attention.maps import (
     HeadStatistic,
     MakeStatistic,
     MapBatch,
+    MapNorms,
     MapPass,
     SumsStatistic,
     Units,
@@ -45,9 +46,10 @@ _CHUNK_VALUES = 1 << 16
 _TINY = 1e-30  # keeps the logarithm of 0 finite
 
 
-def head_measures(*, norms: bool = False) -> list[MakeStatistic]:
-    """The statistics of single heads, without distances between heads; with ``norms`` also shares of ‖αf(x)‖."""
-    return [Masses, Sharpness, Offsets, *([NormShares] if norms else [])]
+def head_measures(*, norms: bool = False, effective: bool = False) -> list[MakeStatistic]:
+    """The statistics of single heads, without distances between heads; with ``norms`` also shares of ‖αf(x)‖, and with
+    ``effective`` those of effective attention."""
+    return [Masses, Sharpness, Offsets, *([NormShares] if norms else []), *([EffectiveMasses] if effective else [])]
 
 
 class Masses(SumsStatistic):
@@ -88,9 +90,7 @@ class NormShares(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Sums of ‖αf(x)‖ of each kind, and of all."""
-        units, norms = batch.units, batch.norms
-        if norms is None:
-            raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
+        units, norms = batch.units, _norms_of(batch)
         given = norms.given
         kinds = torch.stack([units.is_cls, units.is_sep, units.is_punctuation], dim=-1)
         over = torch.cat([given @ kinds.to(given), norms.kept[..., None]], dim=-1)
@@ -100,6 +100,32 @@ class NormShares(SumsStatistic):
         under = given.sum(-1, keepdim=True).expand_as(over).clone()
         under[..., :3] *= present[:, None]
         yield BatchSums(self.names, over, under, "norm_share")
+
+
+def _norms_of(batch: MapBatch) -> MapNorms:
+    if batch.norms is None:
+        raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
+    return batch.norms
+
+
+class EffectiveMasses(SumsStatistic):
+    """Effective attention: the part of a map that reaches the output of its head (Brunner et al. 2020, section 3.2).
+
+    - ``effective_cls`` … ``effective_same_word``: as the masses of :class:`Masses`, of effective attention, whose
+      weights may be below 0 and need not sum to 1.
+    - ``effective_share``: squared weights of effective attention ÷ those of attention, over the rows of words: 1 where
+      a text has no more pieces than values have dimensions.
+    """
+
+    names = (*(f"effective_{name}" for name in Masses.names[:-1]), "effective_share")
+
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Masses of each kind, then the squared weights."""
+        weights, n_rows = batch.units.once("masses", _cells)
+        norms = _norms_of(batch)
+        merged = norms.inputs.merged(norms.effective)
+        yield BatchSums(self.names[:-1], weighted_sums(merged, weights)[..., :-2], n_rows, "effective_mass")
+        yield BatchSums(self.names[-1:], *(squares[..., None] for squares in norms.effective_squares))
 
 
 class Sharpness(SumsStatistic):

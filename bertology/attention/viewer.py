@@ -25,6 +25,7 @@ from bertology._lazy import figures
 from bertology._names import check_name, folder_name
 from bertology._page import asset, framed, full_page, write_page
 from bertology.attention.maps import (
+    HeadValues,
     MapText,
     check_norms,
     checked_layers,
@@ -402,10 +403,10 @@ def read_attention(
     maps: dict[int, Tensor] = {}
     lengths: dict[int, Tensor] = {}
 
-    def keep(layer: int, weights: Tensor, value_norms: Tensor | None) -> None:
+    def keep(layer: int, weights: Tensor, values: HeadValues | None) -> None:
         maps[layer] = weights[0, rows[layer]].float().cpu()
-        if value_norms is not None:
-            lengths[layer] = value_norms[0, rows[layer]].cpu()
+        if values is not None:
+            lengths[layer] = values.lengths[0, rows[layer]].cpu()
 
     with reading_maps(encoder, list(chosen), norms=norms) as run:
         types = None if given.types is None else torch.tensor([given.types])

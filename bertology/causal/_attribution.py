@@ -23,7 +23,7 @@ from bertology._machine import on_each_core
 from bertology._names import aligned, check_name, folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
-from bertology.attention.maps import check_norms, knows_norms, value_norms
+from bertology.attention.maps import check_norms, head_values, knows_norms
 from bertology.causal.patching import check_changes, intervening_in, with_gradients
 from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, Target, fitting_pairs
 from bertology.encoders import Encoder
@@ -353,7 +353,7 @@ class _Reader:
         with intervening_in(self._encoder, keeping):
             maps = self._encoder.attentions(**inputs, layers=range(1, max(layers) + 1))
         for layer in kept:
-            maps[layer] = maps[layer] * value_norms(values[layer], layer, self._encoder)[:, :, None]
+            maps[layer] = maps[layer] * head_values(values[layer], layer, self._encoder).lengths[:, :, None]
         # A choice has a map of its own; from one to another there is no attention.
         means = {n: block_diag(*one.double().mean(1).cpu().numpy()) for n, one in maps.items()}
         if method == "rollout":

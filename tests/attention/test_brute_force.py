@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
 from bertology.attention import stream_maps
-from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
+from bertology.attention.measured import Divergences, EffectiveMasses, Masses, NormShares, Offsets, Sharpness
 from bertology.attention.viewer import read_attention
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
@@ -160,6 +160,39 @@ def test_norm_shares(encoder: Callable[..., Encoder], sentences: Sentences) -> N
             under = under + norms[:, :, row].sum(-1)
     (found,) = stream_maps(loaded, sentences, [NormShares], norms=True).results[0]
     np.testing.assert_allclose(found.values, over / under, atol=1e-6)
+
+
+def test_effective_attention(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    """By numpy's singular values, one sentence and head at a time; it leaves what heads add as it is."""
+    loaded, size = encoder("bert"), encoder("bert").dim // encoder("bert").n_heads
+    shape = loaded.n_layers, loaded.n_heads
+    over, under, squares, whole = (np.zeros(shape) for _ in range(4))
+    for sentence in sentences:
+        ids = torch.tensor([loaded.tokenize([sentence]).window(0).tolist()])
+        pieces, states = loaded.tokenize([sentence]), loaded.hidden_states(ids, layers=range(loaded.n_layers))
+        maps = {n: one[0].double().numpy() for n, one in loaded.attentions(ids, layers=range(1, shape[0] + 1)).items()}
+        for layer, head in np.ndindex(shape):
+            block, own = loaded.model.blocks[layer], slice(head * size, (head + 1) * size)
+            mixed: Any = find_part(block, loaded.family, "head")
+            with torch.inference_mode():
+                values = find_part(block, loaded.family, "values")(states[layer])[0, :, own]
+                moved = (values @ mixed.weight[:, own].T).double().numpy()  # [piece, dim]
+            basis, sizes, _ = np.linalg.svd(moved, full_matrices=False)
+            basis, raw = basis[:, sizes > 1e-5 * sizes[0]], maps[layer + 1][head]
+            effective = raw @ basis @ basis.T
+            np.testing.assert_allclose(effective @ moved, raw @ moved, atol=1e-5)
+            if len(raw) <= size:
+                np.testing.assert_allclose(effective, raw, atol=1e-5)
+            for first, last in zip(pieces.word_first, pieces.word_last, strict=True):
+                rows = slice(first, last)
+                over[layer, head] += effective[rows, -1].mean()
+                squares[layer, head] += (effective[rows] ** 2).sum(-1).mean()
+                whole[layer, head] += (raw[rows] ** 2).sum(-1).mean()
+        under += len(sentence)
+    masses, share = stream_maps(loaded, sentences, [EffectiveMasses], norms=True).results[0]
+    np.testing.assert_allclose(masses.of("effective_sep"), over / under, atol=1e-5)
+    np.testing.assert_allclose(share.of("effective_share"), squares / whole, atol=1e-5)
+    assert share.of("effective_share").max() < 0.999
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
