@@ -372,7 +372,8 @@ class HeadValues:
         kept = squares > _RANK * squares[..., -1:]
         scale = torch.where(kept, squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt() if is_long else 1.0, 0.0)
         span = (outputs @ axes if is_long else axes) * scale[..., None, :]
-        return (maps.double() @ span @ span.mT).float()
+        effective: Tensor = maps.double() @ span @ span.mT
+        return effective.float()
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,8 @@ class EffectiveMasses(SumsStatistic):
         norms = _norms_of(batch)
         merged = norms.inputs.merged(norms.effective)
         yield BatchSums(self.names[:-1], weighted_sums(merged, weights)[..., :-2], n_rows, "effective_mass")
-        yield BatchSums(self.names[-1:], *(squares[..., None] for squares in norms.effective_squares))
+        effective, raw = norms.effective_squares
+        yield BatchSums(self.names[-1:], effective[..., None], raw[..., None])
 
 
 class Sharpness(SumsStatistic):
