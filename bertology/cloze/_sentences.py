@@ -193,6 +193,43 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     return _causal(encoder, sentences, ids_of, reasons, start, silent)
 
 
+@Encoder.comes_first
+def originality(
+    encoder: Encoder, sentences: Sequence[str], *, layers: Sequence[int] | None = None, progress: Progress = silent
+) -> SentenceScores:
+    """The log-probability that each piece of a sentence is the original one, by an ELECTRA discriminator (Clark et al.
+    2020, section 2): all pieces in one pass, nothing masked.
+
+    Args:
+        encoder: a discriminator.
+        sentences: natural text.
+        layers: whose states the head is applied to; the last one, for which it was trained, when left out.
+        progress: counts sentences.
+
+    Returns:
+        Log-probabilities by piece and sentence, in nats; sentences that cannot be read as they are are NaN and listed
+        with the reason.
+
+    Raises:
+        ModelError: the model has no such head, or not such a layer.
+    """
+    wanted, head, special = chosen_layers(encoder, layers), encoder.replaced_token_head, _special(encoder)
+    whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
+    reasons = [_unreadable(encoder, ids[inside], special) or too_long(encoder, len(ids)) for ids in whole]
+    inputs = [[] if reason else ids for ids, reason in zip(whole, reasons, strict=True)]
+    values = [np.full((len(wanted), len(ids[inside])), np.nan) for ids in inputs]
+    progress.start(len(inputs), unit="sentences")
+    for here, states in _states(encoder, inputs, wanted, progress):
+        for place, layer in enumerate(wanted):
+            of_batch = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
+            for number, of_text in zip(here.tolist(), of_batch, strict=True):
+                values[number][place] = of_text[: len(inputs[number])][inside]
+    log_probs = np.concatenate([np.zeros((len(wanted), 0)), *values], axis=1)
+    return _scores(
+        encoder, sentences, [ids[inside] for ids in inputs], reasons, log_probs, layers=wanted, form="original"
+    )
+
+
 def _scores(
     encoder: Encoder,
     sentences: Sequence[str],

@@ -57,7 +57,7 @@ class _Cloze(Family):
         """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
         is_pair = probe.asks == "next_sentence"
-        masked = ("masked_lm.v1", _TUNED_LENS, *((_LEFT_TO_RIGHT,) if probe.asks in _OF_SENTENCES else ()))
+        masked = ("masked_lm.v1", _TUNED_LENS, *(_OTHER_HEADS if probe.asks in _OF_SENTENCES else ()))
         readouts = ("next_sentence.v1",) if is_pair else masked
         configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
@@ -65,8 +65,8 @@ class _Cloze(Family):
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
             if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
                 raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
-            if config.settings and config.readout == _LEFT_TO_RIGHT:
-                raise BertologyError(f"task {probe.task}: the readout {_LEFT_TO_RIGHT} has no settings: leave them out")
+            if config.settings and config.readout in _OTHER_HEADS:
+                raise BertologyError(f"task {probe.task}: the readout {config.readout} has no settings: leave them out")
         return configs
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
@@ -97,8 +97,8 @@ class _Cloze(Family):
         layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
-        is_causal = cells.config.readout == _LEFT_TO_RIGHT
-        how: Any = {"vocabulary": words, "is_causal": is_causal, "shared_alone": probe.shared_alone}
+        by_other = cells.config.readout if cells.config.readout in _OTHER_HEADS else None
+        how: Any = {"vocabulary": words, "other_head": by_other, "shared_alone": probe.shared_alone}
         asked = Asked(encoder, layers, probe.form, ranked=ranked, **how)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         file = predictions.CellFiles(job.run)
@@ -117,7 +117,7 @@ class _Cloze(Family):
                 by_group = by_key((item.group, 1 / (1 + max(1, len(item.rivals)))) for item in items.items)
                 chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
                 params["chance"] = chances  # the mean probability of a correct random choice
-            if probe.asks != "next_sentence" and not is_causal:
+            if probe.asks != "next_sentence" and not by_other:
                 is_whole = probe.asks in _OF_SENTENCES
                 params["form"] = probe.form or ("original" if is_whole else "one_piece")
             params |= lens
@@ -326,7 +326,7 @@ class Asked:
     ranked: bool = False
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
     vocabulary: tuple[str, ...] = ()  # words among which answers have their places
-    is_causal: bool = False  # whether sentences are scored from left to right
+    other_head: str | None = None  # readout that scores sentences in the place of the masked-LM head
     shared_alone: bool = False  # whether of two sentences the pieces alone are scored that both have
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
@@ -405,8 +405,10 @@ class Asked:
         return [(one.item // 2, one) for one in scores.excluded]
 
     def _likelihood(self, texts: Sequence[str]) -> "cloze.SentenceScores":
-        if self.is_causal:
+        if self.other_head == _LEFT_TO_RIGHT:
             return cloze.left_to_right(self.encoder, texts)
+        if self.other_head == _REPLACED_TOKENS:
+            return cloze.originality(self.encoder, texts, layers=self.layers)
         return pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
 
     def _rank(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers) -> _Left:
@@ -509,7 +511,9 @@ def _before(item: ClozeItem) -> str:
     return Prompt(item.text).segments[-2]
 
 
-_TUNED_LENS, _LEFT_TO_RIGHT = "tuned_lens.v1", "left_to_right.v1"
+_TUNED_LENS = "tuned_lens.v1"
+_OTHER_HEADS = _LEFT_TO_RIGHT, _REPLACED_TOKENS = "left_to_right.v1", "replaced_tokens.v1"
+"""Readouts that score sentences by heads of other models than masked ones."""
 _OF_SENTENCES = ("sentences", "statements")
 """Questions that whole sentences are scored for."""
 

@@ -251,6 +251,11 @@ class Encoder:
         return heads.next_sentence_head(self)
 
     @cached_property
+    def replaced_token_head(self) -> heads.ReplacedTokenHead:
+        """The head that tells replaced tokens from original ones; a ModelError where the model has none."""
+        return heads.replaced_token_head(self)
+
+    @cached_property
     def causal_head(self) -> heads.LanguageHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
         return heads.causal_head(self)

@@ -170,6 +170,33 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
 
 
+@dataclass(frozen=True)
+class ReplacedTokenHead:
+    """Prediction whether each piece of a text was put in the place of another (Clark et al. 2020, section 2)."""
+
+    name: str
+    module: nn.Module
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
+        """``[text, piece]`` ln of the probability that a piece is original, of ``[text, piece, dim]`` states."""
+        logits: Tensor = self.module(hidden)
+        check_finite("replaced-token logits", {layer: logits}, name=self.name, model=self.module)
+        return nn.functional.logsigmoid(-logits.float())
+
+
+def replaced_token_head(encoder: Any) -> ReplacedTokenHead:
+    """The head of an ELECTRA discriminator: of one in memory its own, else that of its files, which must hold it."""
+    whole, family, name = encoder.model.whole, encoder.family, "discriminator_predictions"
+    if whole is None and family == "electra":
+        whole = read_again(encoder, transformers.ElectraForPreTraining, counts=lambda key: key.startswith(name))
+    head = getattr(whole, name, None)
+    if head is None:
+        what = f"a model of {family} does not tell replaced tokens" if whole is None else "no replaced-token head"
+        raise ModelError(f"model {encoder.name}: {what}; choose an ELECTRA discriminator")
+    return ReplacedTokenHead(encoder.name, head)
+
+
 HeadKind = Literal["sentence", "words", "answers", "choices"]
 """A label or number of a text or a pair, a label of each word, the first and last piece of an answer, or a choice among
 several continuations of a text."""
@@ -215,6 +242,8 @@ def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
     """The error where a masked language model is needed."""
     causal = ", or have sentences scored from left to right (--readout left_to_right, cloze --surprisal)"
     other = causal if _is_causal(body) else ""
+    if getattr(getattr(body, "config", None), "model_type", "") == "electra":
+        other = ", or have a discriminator score sentences (--readout replaced_tokens)"
     return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
 
 

@@ -29,7 +29,7 @@ SCHEMA_VERSION = 1
 
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
-OWN_HEADS = ATTENTION | {"masked_lm", "left_to_right", "tuned_lens", "next_sentence"}
+OWN_HEADS = ATTENTION | {"masked_lm", "left_to_right", "replaced_tokens", "tuned_lens", "next_sentence"}
 """Readouts that are parts of the model itself; of the tuned lens translators of its layers are fitted to other text."""
 VECTORS, ENCODERS, INTERVENTIONS, CLASSIFIER = "vectors", "encoders", "interventions", "classifier"
 """Readouts of statistics: of vectors, of two models, of predictions with states changed, of a head's decisions."""

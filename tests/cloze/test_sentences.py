@@ -10,7 +10,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForNextSentencePrediction, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForNextSentencePrediction,
+    AutoTokenizer,
+    ElectraConfig,
+    ElectraForPreTraining,
+)
 
 from bertology import probe
 from bertology.cloze import (
@@ -20,6 +27,7 @@ from bertology.cloze import (
     asking,
     left_to_right,
     next_sentence,
+    originality,
     pseudo_log_likelihood,
     surprisal,
 )
@@ -309,6 +317,34 @@ def test_pairs_are_put_to_a_decoder(tiny: Tiny) -> None:
         probe("minimal_pairs", readout="left_to_right", layers=[1], **asked)
     with pytest.raises(ModelError, match=r"from left to right \(--readout left_to_right, cloze --surprisal\)"):
         probe("minimal_pairs", **asked)
+
+
+def test_pairs_are_put_to_a_discriminator(tiny: Tiny, tmp_path: Path) -> None:
+    """ELECTRA's discriminator, by the logits of transformers: the sentence with the likelier pieces is chosen."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny("electra"))
+    model = ElectraForPreTraining(ElectraConfig.from_pretrained(tiny("electra"))).eval()
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "discriminator")
+    encoder = load_encoder(str(tmp_path / "discriminator"))
+    scores = originality(encoder, TEXTS, layers=[0, encoder.n_layers])
+    for number, text in enumerate(TEXTS):
+        with torch.inference_mode():
+            logits = model(**tokenizer(text, return_tensors="pt")).logits[0, 1:-1]
+        expected = torch.nn.functional.logsigmoid(-logits).numpy()
+        pieces = slice(*scores.piece_starts[number : number + 2])
+        np.testing.assert_allclose(scores.piece_log_probs[1, pieces], expected, atol=1e-5)
+    asked: Any = {"model": str(tmp_path / "discriminator"), "max_items": 4, "controls": "none"}
+    found = probe("minimal_pairs", readout="replaced_tokens", **asked)
+    assert set(found.to_pandas()["layer"]) == set(range(encoder.n_layers + 1))
+    kept = found.predictions("minimal_pairs", encoder.n_layers)
+    pairs = {item.id: item for item in cast(ClozeProbe, get_probe("minimal_pairs")).items("pocket").items}
+    texts = [text for name in kept["sentence"] for text in (pairs[name].text, pairs[name].other)]
+    good, bad = originality(encoder, texts).totals[0].reshape(-1, 2).T
+    np.testing.assert_array_equal(kept["predicted"] == kept["gold"], good > bad)
+    with pytest.raises(ModelError, match="discriminator score sentences \\(--readout replaced_tokens"):
+        probe("minimal_pairs", **asked)
+    with pytest.raises(ModelError, match="choose an ELECTRA discriminator"):
+        probe("minimal_pairs", readout="replaced_tokens", **{**asked, "model": str(tiny("bert"))})
 
 
 @pytest.mark.parametrize("form", ["original", "within_word_l2r"])
