@@ -13,6 +13,7 @@ from bertology.cloze.prompts import MASK, Prompt
 if TYPE_CHECKING:
     from bertology.cloze._sentences import (
         SentenceScores,
+        continuations,
         left_to_right,
         next_sentence,
         originality,
@@ -36,6 +37,7 @@ __all__ = [
     "Prompt",
     "SentenceScores",
     "ask",
+    "continuations",
     "fit_lens",
     "left_to_right",
     "next_sentence",

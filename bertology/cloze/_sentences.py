@@ -194,6 +194,62 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
 
 
 @Encoder.comes_first
+def continuations(
+    encoder: Encoder,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    form: AnswerForm = "original",
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> SentenceScores:
+    """The score of a continuation given its context, which is not scored: ``log P(continuation | context)``.
+
+    A space stands between the two. By a left-to-right model it is the sum of :func:`left_to_right` over the pieces of
+    the continuation, by a masked one that of :func:`pseudo_log_likelihood`, whose ``form`` and ``layers`` it has.
+
+    >>> continuations(encoder, [("The keys to the cabinet", "are here."), ("The keys", "is here.")])  # doctest: +SKIP
+
+    Args:
+        encoder: a masked or left-to-right language model.
+        pairs: of each a context and a continuation.
+        form: of a masked model.
+        layers: of a masked model.
+        progress: counts texts.
+
+    Returns:
+        Log-probabilities by piece of the continuations, in nats; ``sentences`` are whole texts. Those that cannot be
+        read as they are are NaN and listed with the reason.
+
+    Raises:
+        ModelError: as by these two.
+        ClozeError: no pair, an empty context or continuation, or a setting that a left-to-right model does not have.
+    """
+    if not pairs or not all(context.strip() and more.strip() for context, more in pairs):
+        raise ClozeError("no pair, or an empty context or continuation: give texts for both")
+    texts = [f"{context.rstrip()} {more.strip()}" for context, more in pairs]
+    if encoder.causal_head is None:
+        whole = pseudo_log_likelihood(encoder, texts, form=form, layers=layers, progress=progress)
+    elif form != "original" or layers is not None:
+        raise ClozeError("a left-to-right model has its last layer and no form: leave form and layers out")
+    else:
+        whole = left_to_right(encoder, texts)
+    reasons, ids_of, kept = [""] * len(texts), list[list[int]](), list[int]()
+    for one in whole.excluded:
+        reasons[one.item] = one.reason
+    for number, (encoding, (context, _)) in enumerate(zip(encode(encoder, texts), pairs, strict=True)):
+        start, stop = whole.piece_starts[number : number + 2].tolist()
+        begins, length = encoding.offsets[encoder.n_prefix :][: stop - start], len(context.rstrip())
+        own = [place for place, (_, last) in enumerate(begins) if last > length]
+        if own and begins[own[0]][0] < length:
+            reasons[number], own = "a piece of its context runs on into it", []
+        kept += [start + place for place in own]
+        ids_of.append(whole.piece_ids[start:stop][own].tolist())
+    return _scores(
+        encoder, texts, ids_of, reasons, whole.piece_log_probs[:, kept], layers=whole.layers, form=whole.form
+    )
+
+
+@Encoder.comes_first
 def originality(
     encoder: Encoder, sentences: Sequence[str], *, layers: Sequence[int] | None = None, progress: Progress = silent
 ) -> SentenceScores:

@@ -25,6 +25,7 @@ from bertology.cloze import (
     Prompt,
     ask,
     asking,
+    continuations,
     left_to_right,
     next_sentence,
     originality,
@@ -422,3 +423,20 @@ def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
     n_entries = encoder.causal_head.n_entries
     every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
     assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)
+
+
+def test_continuations_are_scored_after_their_contexts(encoder: Encoders, tiny: Tiny) -> None:
+    pairs = [("The quick brown", "fox."), ("The dogs", "don't jump over it.")]
+    texts = [" ".join(pair) for pair in pairs]
+    decoder = load_encoder(str(tiny("gpt2")))
+    for ours, whole in ((encoder("bert"), pseudo_log_likelihood), (decoder, left_to_right)):
+        found, expected = continuations(ours, pairs), whole(ours, texts)
+        for number, (context, _) in enumerate(pairs):
+            n_before = len(ours.tokenizer(context, add_special_tokens=False)["input_ids"])
+            start, stop = expected.piece_starts[number : number + 2].tolist()
+            own = slice(start + n_before, stop)
+            assert found.totals[0, number] == pytest.approx(expected.piece_log_probs[0, own].sum(), abs=1e-5)
+    with pytest.raises(ClozeError, match="empty context or continuation"):
+        continuations(encoder("bert"), [("The dogs", " ")])
+    with pytest.raises(ClozeError, match="leave form and layers out"):
+        continuations(decoder, pairs, form="within_word_l2r")

@@ -271,6 +271,35 @@ def within_word() -> Values:
     return _pseudo_likelihood("within_word_l2r")
 
 
+@comparison(
+    "continuations given their contexts", "minicons", "minicons", tolerance=1e-3,
+    settings="conditional_score, reduction by sum; of a left-to-right model bos_token=True",
+)  # fmt: skip
+def conditional() -> Values:
+    """The second half of each text given the first; minicons gives the mean over subwords."""
+    from minicons.scorer import IncrementalLMScorer
+
+    from bertology.cloze import continuations
+    from bertology.encoders import Encoder
+
+    halves = [
+        tuple(map(" ".join, (words[: len(words) // 2], words[len(words) // 2 :]))) for words in map(str.split, TEXTS)
+    ]
+    firsts, seconds = ([half[place] for half in halves] for place in (0, 1))
+    model, tokenizer = _gpt2()
+    ours, equal, plain = [], [], []
+    peers = (
+        (_pocket()[0], _masked_scorer()),
+        (Encoder.from_model(model, tokenizer), IncrementalLMScorer(model, "cpu", tokenizer=tokenizer)),
+    )
+    for encoder, peer in peers:
+        ours += continuations(encoder, list(zip(firsts, seconds, strict=True))).totals[0].tolist()
+        begins = {"bos_token": True} if encoder.causal_head else {}
+        equal += peer.conditional_score(firsts, seconds, reduction=lambda scores: scores.sum().item(), **begins)
+        plain += peer.conditional_score(firsts, seconds)
+    return Values(ours, equal, plain)
+
+
 @comparison("surprisal of subwords, left to right", "minicons", "minicons", tolerance=1e-4, settings="bos_token=True")
 def surprisal() -> Values:
     """Of a GPT-2 with random weights, after the token that begins a text; the defaults leave the first subword out."""
