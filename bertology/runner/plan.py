@@ -630,6 +630,12 @@ def resolve_work(
     if needing is not None and not any(map(attrgetter("reference"), experiment.models)):
         remedy = "give one with --reference, or in an experiment with reference: of a model"
         raise BertologyError(f"task {needing} compares a model with its reference, which none has: {remedy}")
+    # Models of one experiment are compared with each other by any task.
+    listed = set() if experiment.is_request else {model.title for model in experiment.models}
+    for reference in map(experiment.reference_of, experiment.models if needing is None else ()):
+        if reference is not None and reference.title not in listed:
+            remedy = "leave it out, or ask for such as comparison:vectors"
+            raise BertologyError(f"reference {quoted(reference.title)}: no task here compares models; {remedy}")
     by_corpus, plans, names = _tasks_by_corpus(experiment), dict[tuple[int, int], Plan](), dict[str, int]()
     places = places_of(experiment, part)
     if is_agreed is not None:

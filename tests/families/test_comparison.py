@@ -148,3 +148,5 @@ def test_the_reference_names_cells_of_comparisons_alone(tiny_bert: Path, tiny_co
 def test_a_task_of_comparison_without_a_reference(tiny_bert: Path, tiny_corpus: Path) -> None:
     with pytest.raises(BertologyError, match=r"^task moved compares a model with its reference.*--reference"):
         probe("moved", model=tiny_bert, corpus=tiny_corpus)
+    with pytest.raises(BertologyError, match=r"^reference '.*': no task here compares models; leave it out"):
+        probe("pos", model="pocket", reference=tiny_bert, corpus=tiny_corpus)
