@@ -49,7 +49,7 @@ class _Causal(SumsFamily):
         texts, items, found = job.pair.texts(probe.reads), _items(job.pair, probe), list[LayerSums]()
         with named_task(probe):
             counts = probe.counts(texts, items)
-            asked = texts, cells.layers_read, items, job.pair.request.on_long, job.progress
+            asked = texts, cells.layers_read, items, job.pair.request.on_long, job.progress, job.run
             for one in probe.measure(RunningModel(job.get_encoder(), *asked)):
                 if isinstance(one, GeometryCounts):
                     counts = one

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology import cloze, encoders
@@ -15,9 +14,9 @@ from bertology._files import canonical_json, digest, given_path, read_text
 from bertology._names import by_key, folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
-from bertology.cloze.probes import ClozeAsks, ClozeItems, ClozeProbe
+from bertology.cloze.probes import ClozeAsks, ClozeItems, ClozeProbe, lens_text
 from bertology.cloze.prompts import AnswerForm, Excluded, Floats, anchor_of, spell_pieces, vocabulary_ids
-from bertology.corpora import Sentences, load_corpus
+from bertology.corpora import Sentences
 from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import OnLong
@@ -92,7 +91,9 @@ class _Cloze(Family):
         lens = {}
         if cells.config.readout == _TUNED_LENS:
             name, text = _lens_text(cells.config, job.pair)
-            encoder, lens = encoder.through(_kept_lens(encoder, text, job)), {"lens": folder_name(name)}
+            on_long = cast(OnLong, job.pair.request.on_long)
+            fitted = cloze.lens.kept_lens(encoder, text, job.run, on_long=on_long, progress=job.progress)
+            encoder, lens = encoder.through(fitted), {"lens": folder_name(name)}
         whole = probe.regrouped(_items_of(job.pair, probe), encoder)
         layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
@@ -525,23 +526,7 @@ def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences
     if name != "pocket" and not config.settings.get("lens_corpus"):
         example = "{name: tuned_lens, settings: {lens_corpus: CORPUS}}"
         raise BertologyError(f"readout {_TUNED_LENS}: name the corpus that its translators are fitted to: {example}")
-    splits = load_corpus(name).splits
-    if "train" not in splits:
-        raise CorpusError(f"lens_corpus {name}: a lens is fitted to a train split; this corpus has {', '.join(splits)}")
-    return name, splits["train"]
-
-
-def _kept_lens(encoder: "encoders.Encoder", text: Sentences, job: Resources) -> "cloze.lens.TunedLens":
-    """The lens of a model, from the run's folder where another task has fitted it already."""
-    on_long = cast(OnLong, job.pair.request.on_long)
-    decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
-    key = digest([part.encode() for part in decides])[:16]
-    path = job.run / predictions.FITS / f"lens-{key}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.stem}.lock")):
-        if not path.exists():
-            cloze.lens.fit_lens(encoder, text, on_long=on_long, progress=job.progress).save(path)
-    return cloze.lens.load_lens(path, encoder)
+    return name, lens_text(name)
 
 
 def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Columns:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from bertology._files import given_path, write_atomically
+from bertology._files import digest, given_path, write_atomically
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
@@ -17,6 +18,7 @@ from bertology.encoders.batching import OnLong
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import ClozeError, ModelError
 from bertology.measures.sums import Bools, Floats, Integers
+from bertology.results.predictions import FITS
 
 _LOGITS_AT_ONCE = 1 << 23
 _MOST_PLACES, _BATCH = 20_000, 64  # masked pieces that a lens is fitted to, and those of a step
@@ -117,6 +119,20 @@ def fit_lens(
             progress.advance(1)
         progress.finish()
     return TunedLens(encoder.fingerprint, weights.detach().cpu(), biases.detach().cpu())
+
+
+def kept_lens(encoder: Encoder, text: Sentences, run: Path | None, *, on_long: OnLong, progress: Progress) -> TunedLens:
+    """The lens of a model, from the run's folder, if there is one, where another task has fitted it already."""
+    if run is None:
+        return fit_lens(encoder, text, on_long=on_long, progress=progress)
+    decides = (encoder.fingerprint, text.text_fingerprint, on_long, encoder.dtype)
+    key = digest([part.encode() for part in decides])[:16]
+    path = run / FITS / f"lens-{key}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.stem}.lock")):
+        if not path.exists():
+            fit_lens(encoder, text, on_long=on_long, progress=progress).save(path)
+    return load_lens(path, encoder)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from bertology import encoders
 from bertology._files import canonical_json, digest
 from bertology._names import by_key
 from bertology.cloze.prompts import AnswerForm
+from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import ControlNote, Probe
@@ -107,6 +108,14 @@ class ClozeItems:
         parts = [[getattr(item, name) for name in names] for item in self.items]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
+
+
+def lens_text(name: str) -> Sentences:
+    """The train split of a corpus, which a tuned lens is fitted to; a :class:`CorpusError` where there is none."""
+    splits = load_corpus(name).splits
+    if "train" not in splits:
+        raise CorpusError(f"lens_corpus {name}: a lens is fitted to a train split; this corpus has {', '.join(splits)}")
+    return splits["train"]
 
 
 def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:

@@ -221,6 +221,8 @@ class RunningModel:
     on_long: OnLong = "window"
     """Treatment of sentences longer than the model takes, as in :meth:`bertology.Encoder.tokenize`."""
     progress: Progress = silent
+    run: Path | None = None
+    """Run directory, for what tasks fit once together; None where there is none."""
 
 
 def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:

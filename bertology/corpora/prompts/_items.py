@@ -204,7 +204,17 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         CorpusError: a row or value is not as it should be, or columns are lacking.
         NameNotFoundError: there is no such column.
     """
-    form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
+    form = ITEM_FORMS[asks]
+    tables = item_tables(source, form, columns=columns)
+    return None if tables is None else (item for table, chosen in tables for item in items_in(table, chosen, form))
+
+
+def item_tables(source: Any, form: Form, *, columns: Stated | None = None) -> Iterator[tuple[Table, Columns]] | None:
+    """The tables of a source with their columns of a form; None where it is no such table.
+
+    Arguments and errors are those of :func:`read_item_table`.
+    """
+    is_name = isinstance(source, str | Path)
     if columns is not None and (not _tables.is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
         raise _tables.no_columns(columns, source)
     columns, _ = _tables.split_language(columns)
@@ -215,7 +225,7 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
             columns = numbered
         if (chosen := table.chosen(form, columns)) is None:
             raise form.unknown(_tables.IN_MEMORY, table.columns)
-        return items_in(table, chosen, form)
+        return iter([(table, chosen)])
     if not is_name:
         raise wrong(_tables.IN_MEMORY, "sentences", "a table of items: a DataFrame, records or tuples")
     if str(source) in _NO_TABLE:
@@ -233,7 +243,19 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
             return None
     files = [path] if path.is_file() else files_of(path, what="tables of items")
     tables = (_tables.read_table(file, form.has_names(columns)) for file in files)
-    return (item for one in tables for item in items_in(one, one.chosen(form, columns) or {}, form))
+    return ((one, one.chosen(form, columns) or {}) for one in tables)
+
+
+def required_tables(source: Any, form: Form, *, columns: Stated | None = None) -> Iterator[tuple[Table, Columns]]:
+    """As :func:`item_tables`, also those of a folder by the names of their columns; an error for any other source."""
+    if (tables := item_tables(source, form, columns=columns)) is not None:
+        yield from tables
+        return
+    for file in files_of(source, what="tables"):
+        table = _tables.read_table(file)
+        if (chosen := table.chosen(form, None)) is None:
+            raise form.unknown(file, table.columns)
+        yield table, chosen
 
 
 def names_items(columns: Stated) -> bool:
