@@ -33,6 +33,8 @@ from bertology.cloze import (
     surprisal,
 )
 from bertology.cloze import prompts as _prompts
+from bertology.cloze.reading import word_surprisal
+from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, NameNotFoundError
 from bertology.pocket import model_folder
@@ -346,6 +348,16 @@ def test_pairs_are_put_to_a_discriminator(tiny: Tiny, tmp_path: Path) -> None:
         probe("minimal_pairs", **asked)
     with pytest.raises(ModelError, match="choose an ELECTRA discriminator"):
         probe("minimal_pairs", readout="replaced_tokens", **{**asked, "model": str(tiny("bert"))})
+def test_reading_times_are_put_to_a_decoder(tiny: Tiny) -> None:
+    asked: Any = {"model": str(tiny("gpt2")), "controls": "none"}
+    frame = probe("reading_times", layers=[-1], **asked).to_pandas()
+    assert set(frame["metric"]) == {"delta_r2", "delta_log_likelihood_nats", "baseline_r2", "word_surprisal_bits"}
+    sentences = Sentences(Sentence.from_words(text.split()) for text in TEXTS)
+    encoder = load_encoder(str(tiny("gpt2")))
+    bits, _ = word_surprisal(encoder, sentences, layers=[encoder.n_layers])
+    np.testing.assert_allclose(bits[0], surprisal(encoder, sentences).bits)
+    with pytest.raises(ModelError, match="its last layer alone is scored; give --layers -1"):
+        probe("reading_times", layers=[0], **asked)
 
 
 @pytest.mark.parametrize("form", ["original", "within_word_l2r"])
