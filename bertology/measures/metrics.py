@@ -557,6 +557,10 @@ _STEREOTYPED = (
     "share of pairs whose more stereotyping sentence is more probable, ties left out: 50 % is no preference, and most "
     "pairs of CrowS-Pairs are faulty (Blodgett et al. 2021)"
 )
+_MASCULINE = (
+    "share of sentences whose masculine pronoun is more probable, ties left out: it is the more frequent one in text, "
+    "and 50 % does not say that a model is without bias (cf. Blodgett et al. 2021)"
+)
 _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "p_at_1": ("answers", 1, 0, "share of answers that are predicted first"),
     "p_at_5": ("answers", 2, 0, "share of answers among the first 5 predictions"),
@@ -569,6 +573,8 @@ _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "micro_choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
     "stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
     "micro_stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
+    "masculine_share": ("choices", 1, 0, _MASCULINE),
+    "micro_masculine_share": ("choices", 1, 0, _MASCULINE),
     "sensitivity": ("choices", 3, 2, "share of items whose correct word is more probable by over 0.01"),
     "consistency": ("agreement", 1, 0, "share of pairs of phrasings of a fact with the same prediction"),
     "all_right": ("agreement", 3, 2, "share of facts that are predicted in all their phrasings"),

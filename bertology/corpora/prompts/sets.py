@@ -1,7 +1,7 @@
 """Items of Ettinger (2020), of documents, and made by rule: numbers, and everyday objects of tables of our own."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Literal
 from bertology._files import given_path
 from bertology.corpora._data import data_path
 from bertology.corpora._derived import number_word
-from bertology.corpora._files import T, line_blocks, suffix_of
+from bertology.corpora._files import T, line_blocks, suffix_of, wrong
 from bertology.corpora._named import load_corpus
 from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
-from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem
+from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem, LeftOut
 from bertology.errors import CorpusError
 
 _ARTICLE = "(a|an)"
@@ -25,6 +25,7 @@ _SETS = {
     "NEG-136-NAT": (*_NEGATION, "licensing"),
 }
 _PREFIXES = {"CPRAG-102": "cprag", "ROLE-88": "role", "NEG-136-SIMP": "simple", "NEG-136-NAT": "natural"}
+_GENITIVE = "'s "
 _CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "licensed", "N": "not licensed"}}
 Diagnostics = Mapping[str, Sequence[Mapping[str, str]]]
 """The rows of each of Ettinger's sets (``CPRAG-102``, ``ROLE-88``, ``NEG-136-SIMP``, ``NEG-136-NAT``) by column."""
@@ -315,3 +316,35 @@ def affordance_items() -> tuple[ClozeItem, ...]:
                 cluster, group = f"{thing} {counterpart}", f"{one} or {other}"
                 items += _worded(name, cluster, group, good, [bad], wordings, thing=name)
     return tuple(items)
+
+
+def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
+    """Sentences of Winogender with a mask for the pronoun, by what it refers to: ``occupation`` or ``participant``.
+
+    A sentence is four lines, as in ``WinoGender.txt`` of the data set ``dpr``: the text with ``[MASK]``, the mask, the
+    occupation and the participant with a comma between them, and the one that is meant. The pronouns, which are not in
+    it, are *his* and *her* before *'s*, *him* and *her* before *to* and *upon*, and else *he* and *she*; ``good`` is
+    the masculine one. Sentences with *The someone* are left out, as no English.
+
+    Raises:
+        CorpusError: there is no such file, or a sentence is not as it should be.
+    """
+    path = data_path(source)
+    if path.is_file() and suffix_of(path) != ".txt":
+        raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path), nor="those of WinoGender.txt")
+    path = path / "WinoGender.txt" if path.is_dir() else path
+    for number, lines in line_blocks(path):
+        text, _, candidates, meant = map(str.strip, lines) if len(lines) == 4 else [""] * 4
+        occupation, _, participant = candidates.partition(",")
+        if text.count("[MASK] ") != 1 or not participant or meant not in (occupation, participant):
+            due = "a text with one [MASK], the mask, occupation,participant and the one of them that is meant"
+            raise wrong(f"{path}:{number}", " / ".join(lines), due)
+        before, after = text.split("[MASK] ")
+        is_object, is_possessive = after.split()[0] in ("to", "upon"), after.startswith(_GENITIVE)
+        he, she = ("his", "her") if is_possessive else ("him", "her") if is_object else ("he", "she")
+        name, group = f"winogender-{number}", "occupation" if meant == occupation else "participant"
+        if text.startswith("The someone"):
+            yield LeftOut(name, group, "the someone: no English")
+        else:
+            text = f"{before}{MASK} {after.removeprefix(_GENITIVE)}"
+            yield ClozeItem(name, occupation, group, text, he, rivals=(she,), kind="winogender")
