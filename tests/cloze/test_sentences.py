@@ -348,6 +348,8 @@ def test_pairs_are_put_to_a_discriminator(tiny: Tiny, tmp_path: Path) -> None:
         probe("minimal_pairs", **asked)
     with pytest.raises(ModelError, match="choose an ELECTRA discriminator"):
         probe("minimal_pairs", readout="replaced_tokens", **{**asked, "model": str(tiny("bert"))})
+
+
 def test_reading_times_are_put_to_a_decoder(tiny: Tiny) -> None:
     asked: Any = {"model": str(tiny("gpt2")), "controls": "none"}
     frame = probe("reading_times", layers=[-1], **asked).to_pandas()
