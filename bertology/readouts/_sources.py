@@ -364,43 +364,6 @@ class DerivedSpans(Derived):
     n_spans: int = 1
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Vectors of items in several layers, each followed by the vector of the same item in another, single layer."""
-
-    of: FeatureSource
-    after: FeatureSource
-
-    @property
-    def n_layers(self) -> int:
-        return self.of.n_layers
-
-    @property
-    def layers(self) -> Sequence[int]:
-        return self.of.layers
-
-    @property
-    def n_items(self) -> int:
-        return self.of.n_items
-
-    @property
-    def dim(self) -> int:
-        return self.of.dim + self.after.dim
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.float32
-
-    def at(self, places: Sequence[int]) -> Self:
-        return replace(self, of=self.of.at(places))
-
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for (items, vectors), (others, after) in zip(self.of.chunks(), self.after.chunks(), strict=True):
-            if not torch.equal(items, others):
-                raise FitError("vectors of other items cannot be joined: give the same items in the same order")
-            yield items, torch.cat([vectors, after.expand(len(vectors), -1, -1)], dim=2)
-
-
 class _Array:
     """Vectors ``[layer, …, dim]`` in one array."""
 
@@ -513,6 +476,22 @@ def features_of(source: FeatureSource, features: NDArray[np.float32]) -> Feature
     """``[item, dim]`` features in one layer, in the order in which ``source``, of one layer, has the same items."""
     whole = torch.from_numpy(features)
     return Derived(source, lambda chunk: (chunk[0], whole[chunk[0]][None]), *features.shape)
+
+
+def joined(source: FeatureSource, other: FeatureSource, *, memory: int = 0) -> FeatureSource:
+    """The vectors of a source, each followed by that of the same item in ``other``, which has one layer and is held.
+
+    As many bytes of ``memory`` may be kept between passes over them.
+    """
+    whole = torch.empty(other.n_items, other.dim, dtype=other.dtype)
+    for items, vectors in other.chunks():
+        whole[items] = vectors[0].to(whole)
+
+    def join(chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        items, vectors = chunk
+        return items, torch.cat([vectors, whole[items].to(vectors).expand(len(vectors), -1, -1)], dim=2)
+
+    return Derived(source, join, source.n_items, source.dim + other.dim, memory=memory)
 
 
 def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:

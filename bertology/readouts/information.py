@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.readouts._base import FittedReadout, Floats, Predictions, Readout, Targets
-from bertology.readouts._sources import FeatureSource, Joined, in_memory
+from bertology.readouts._sources import FeatureSource, joined
 from bertology.readouts.codelength import label_log_probs
 
 PARTS = (0.0, 1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
@@ -64,8 +63,7 @@ def usable_information(
     known = _shares(targets)
     if given is not None:
         known = _fit(readout, given, targets, known, settings)[1]
-        joined = ((split, Joined(of_split, given[split])) for split, of_split in sources.items())
-        sources = {split: in_memory(one, device=torch.device("cpu"), memory=_MEMORY) for split, one in joined}
+        sources = {split: joined(of_split, given[split], memory=_MEMORY) for split, of_split in sources.items()}
     fitted, log_probs, parts = _fit(readout, sources, targets, known, settings)
     return Information(
         fitted,
