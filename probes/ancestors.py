@@ -11,6 +11,8 @@ Knowledge and Transferability of Contextual Representations*, §4, who ask for t
   ``ancestors:2`` the relation of the head's head to its own, and so on: universal relations, the part before the colon.
   The word's own relation is the task ``deprel``.
 
+``edge_ancestors:N`` asks the same with the readout and the metrics of edge probing, next to its other tasks.
+
 A word whose branch ends below the N-th ancestor has the label ``no ancestor``. An item is a word, its vector the mean
 of its subwords' vectors. What to compare with: the most frequent label, the label that the word's form has most often
 in train, random weights, and a control task. The higher the ancestor, the more words share it, and the more of them
@@ -106,8 +108,22 @@ def _relations(sentence: Sentence, distance: int) -> Iterator[str | None]:
     return (label and label.partition(":")[0] for label in found)
 
 
-PROBE = ProbeFamily.among(
-    [Ancestors(1), Ancestors(2), Ancestors(3)],
-    argument=f"number of steps from 1 to {_HIGHEST}",
-    further=lambda number: Ancestors(int(number)) if number in map(str, range(1, _HIGHEST + 1)) else None,
-)
+class EdgeAncestors(Ancestors):
+    """As an edge probe: which constituent, or which dependency relation, is the N-th above each word?"""
+
+    task_form = "edge_ancestors:{distance}"
+    reference = "Blevins et al. 2018, §3; Tenney et al. 2019a, §2.1"
+    readout = "edge.v1"
+    metrics = ("micro_f1", "macro_f1")
+
+
+def _among(kind: type[Ancestors]) -> ProbeFamily:
+    return ProbeFamily.among(
+        [kind(1), kind(2), kind(3)],
+        argument=f"number of steps from 1 to {_HIGHEST}",
+        further=lambda number: kind(int(number)) if number in map(str, range(1, _HIGHEST + 1)) else None,
+    )
+
+
+PROBE = _among(Ancestors)
+EDGE = _among(EdgeAncestors)

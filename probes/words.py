@@ -1,10 +1,13 @@
-"""Labels of words that treebanks and taggers give, read off by a linear readout as in ``pos``.
+r"""Labels of words that treebanks and taggers give, read off by a linear readout as in ``pos``.
 
 - ``xpos``: the finer word classes of one treebank, after Liu et al. (2019), *Linguistic Knowledge and Transferability
   of Contextual Representations*, §4, whose parts of speech are Penn Treebank tags.
 - ``chunk`` and ``ner``: labels in IOB2, after the same section (chunks of CoNLL 2000, Tjong Kim Sang & Buchholz 2000;
   names of CoNLL 2003). The main metric is micro F1 over the labels other than ``O``, which nearly all words have where
   names are asked about. It scores words, not whole chunks or names.
+- ``ccg``: the supertag (``(S\NP)/NP``), after the same section (CCGBank, Hockenmaier & Steedman 2007), of a column
+  ``ccg`` of a corpus of one's own. Categories are many and most of them rare, which ``word_label:COLUMN`` refuses; one that
+  train lacks is scored as wrong.
 - ``deprel``: the relation of a word to its head, read off the word's own vector; the readout does not see which word
   the head is. (Liu et al. 2019 and Tenney et al. 2019 label arcs from both ends, as ``edge_dependencies`` does.)
   Universal relations only, the part before the colon, so that treebanks can be compared.
@@ -161,6 +164,13 @@ NER = _word(
     question="Which part of which kind of name is each word?",
     about="Every word with its ner label.",
     metrics=_IOB2,
+)
+CCG = _word(
+    task="ccg",
+    layer="ccg",
+    subject="syntax",
+    question="Which category of combinatory categorial grammar (CCG supertag) does each word have?",
+    about="Every word with its ccg label.",
 )
 DEPREL = DependencyRelations()
 _FORMS = ("Number", "Tense", "Number:NOUN", "all")

@@ -81,6 +81,42 @@ def _marked(sentence: Sentence) -> Sentence:
     return replace(sentence, targets=targets)
 
 
+SENTENCE_ORDER = "sentence_order"
+"""Name of the targets over two neighbouring sentences, with the label ``as written`` or ``exchanged``."""
+
+
+def sentence_order(corpus: Corpus, *, seed: int = 0) -> Corpus:
+    """Neighbouring sentences of a document as one text, half of them exchanged (``sentence_order:CORPUS``).
+
+    The first two sentences of a document are a pair, its next two, and so on. Which pairs are exchanged is drawn at
+    random for each split. The targets :data:`SENTENCE_ORDER` have a sentence in each span; other annotation of spans,
+    and trees, are left out. After Chen et al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware
+    Sentence Representations*, §2.3.
+
+    Raises:
+        CorpusError: no split has documents of two sentences.
+    """
+    splits, name = dict[str, Sentences](), f"sentence_order:{corpus.name}"
+    for split, text in corpus.splits.items():
+        documents = [numbers for numbers, _ in text.documents] if any(text.groups.values) else []
+        starts = [number for numbers in documents for number in numbers[:-1:2]]
+        n_exchanged = len(starts) // 2
+        are_exchanged = np.random.default_rng(seed).permutation(len(starts)) < n_exchanged
+        made = []
+        for start, is_exchanged in zip(starts, are_exchanged.tolist(), strict=True):
+            places, label = ((start + 1, start), "exchanged") if is_exchanged else ((start, start + 1), "as written")
+            one, two = (replace(text[place], targets={}) for place in places)
+            spans = (0, len(one)), (len(one), len(one) + len(two))
+            targets = {SENTENCE_ORDER: (Target(spans[0], label, spans[1]),)}
+            both = replace(as_one([one, two]), id=text.id(start), targets=targets, group=text[start].group)
+            made.append(both)
+        if made:
+            splits[split] = Sentences(made)
+    if not splits:
+        raise CorpusError(f"{name}: no document of two sentences; give a treebank with # newdoc before each document")
+    return replace(corpus, name=name, splits=splits)
+
+
 _PSEUDOWORDS, _COINS = 8, 2
 
 

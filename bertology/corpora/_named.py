@@ -12,7 +12,15 @@ from bertology._files import exists, given_path, is_numeral
 from bertology._names import check_name, name_not_found
 from bertology.corpora._corpus import Corpus, Format, join_corpora
 from bertology.corpora._data import data_is_available, data_sets, fetched, is_data_name, treebanks
-from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, shared_roles, word_order
+from bertology.corpora._derived import (
+    apart,
+    concatenated,
+    number_corpus,
+    pseudowords,
+    sentence_order,
+    shared_roles,
+    word_order,
+)
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._shards import Shards
@@ -21,15 +29,15 @@ from bertology.corpora.formats.columns import Columns, Text
 from bertology.corpora.formats.conllu import CoNLLU, PropBank
 from bertology.corpora.formats.edge_jsonl import EdgeJsonl
 from bertology.corpora.formats.penn import OntoNotes, Trees
-from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Sts, Winograd
+from bertology.corpora.formats.published import Gap, OpenSesame, SemEval, SentEval, Squad, Sts, Winograd
 from bertology.corpora.formats.senses import Senses, Senseval
 from bertology.corpora.formats.spacy_docs import DocBins
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
 FORMATS: tuple[Format, ...] = (
-    *(Shards(), PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Sts(), Tables(), EdgeJsonl()),
-    *(Trees(), OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
+    *(Shards(), PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Sts(), Gap(), Tables()),
+    *(EdgeJsonl(), Trees(), OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
 )
 """All formats; a file or folder is of the first that recognises it."""
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
@@ -55,6 +63,7 @@ _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "shared_roles:": shared_roles,
     "concatenated:": concatenated,
     "word_order:": word_order,
+    "sentence_order:": sentence_order,
 }
 """Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
@@ -95,6 +104,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (:func:`pseudowords`).
     - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (:func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (:func:`word_order`).
+    - ``sentence_order:ud:en_ewt``: neighbouring sentences as one text, half exchanged (:func:`sentence_order`).
     - ``numbers:digits``, ``numbers:words``: whole numbers with their values (:func:`number_corpus`).
     - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (:func:`parallel_corpus`):
       treebanks with the same ``sent_id``, or texts of one sentence a line (``.txt``, ``.en``). ``fr+en=path/to/both``

@@ -12,7 +12,7 @@ from bertology.corpora._corpus import TEXTS, Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
 from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._tables import joined, read_table
+from bertology.corpora._tables import Row, joined, read_table
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
 from bertology.corpora.sentence_tasks import sentence_target
 from bertology.errors import CorpusError, listed, quoted
@@ -332,6 +332,59 @@ class Winograd(Format):
         place, labels = words_within(words, *(after or found)[0]), {one: str(int(one == answer)) for one in candidates}
         targets = [Target(words_within(words, *spans[one]), labels[one], place) for one in candidates]
         return sentence_of(text, words, "", {"winograd": tuple(sorted(targets, key=lambda target: target.span1))})
+
+
+class Gap(Format):
+    """GAP (Webster et al. 2018): texts of Wikipedia with an ambiguous pronoun and two names, read with their offsets.
+
+    Each text of several sentences is one sentence of the corpus, with two targets ``gap``, labelled ``"1"`` where the
+    pronoun (``span2``) means the name (``span1``), else ``"0"``; it may mean neither. The development set, which is as
+    large as the test set, is ``train``, and the validation set ``dev``.
+    """
+
+    title, suffixes, language = "GAP", (".tsv",), "en"
+    described = "GAP (gap-development.tsv …)"
+    reference = "Webster et al. 2018"
+    _columns: Final = tuple(
+        ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]
+    )
+    _splits: Final = {"development": "train", "train": "train", "validation": "dev", "dev": "dev", "test": "test"}
+    _labels: Final = {"TRUE": "1", "FALSE": "0"}
+
+    def recognises(self, file: Path) -> bool:
+        """Whether the first line has the names of its columns."""
+        return tuple(first_line(file).rstrip("\r\n").split("\t")[: len(self._columns)]) == self._columns
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a folder of the three files, or in one of them."""
+        oddities, splits = Oddities(), dict[str, list[Sentence]]()
+        for file in filter(self.recognises, self.files(path)):
+            split = self._splits.get(file.stem.rpartition("-")[2].lower())
+            if split is None or split in splits:
+                raise wrong(path, file.name, "gap-development.tsv, gap-validation.tsv and gap-test.tsv, each once")
+            splits[split] = list(self.read(file, oddities))
+        return corpus_at(path, splits, oddities, language="en", reference=self.reference)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a text."""
+        for row in read_table(file).rows():
+            text = str(row.values["Text"])  # white space at its beginning counts
+            words = text_words(text, "en")
+
+            def span(name: str, row: Row = row, text: str = text, words: list[Span] = words) -> Span:
+                phrase, start = row.string(name), row.string(f"{name}-offset")
+                if not is_numeral(start) or not phrase or not text.startswith(phrase, int(start)):
+                    raise row.error(
+                        f"{name}-offset", f"the character of the text, from 0, where {quoted(phrase)} begins"
+                    )
+                return words_within(words, int(start), int(start) + len(phrase))
+
+            pronoun, targets = span("Pronoun"), list[Target]()
+            for name in ("A", "B"):
+                if (label := self._labels.get(row.string(f"{name}-coref").upper())) is None:
+                    raise row.error(f"{name}-coref", "TRUE or FALSE")
+                targets.append(Target(span(name), label, pronoun))
+            yield sentence_of(text, words, row.string("ID"), {"gap": tuple(targets)})
 
 
 class OpenSesame(Format):
