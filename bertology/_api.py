@@ -23,7 +23,7 @@ from bertology.corpora import (
     kept_table,
     list_column,
     load_corpus,
-    word_place,
+    words_at,
 )
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
@@ -205,8 +205,9 @@ def _opened(model: Any, loading: dict[str, Any]) -> Encoder:
 @_texts_first
 def neighbours(
     text: Text,
-    word: str,
+    word: str | None = None,
     *,
+    span: tuple[int, int] | None = None,
     occurrence: int | None = None,
     corpus: Any = "pocket",
     model: str | Path | Encoder | tuple[Any, Any] = "pocket",
@@ -222,6 +223,8 @@ def neighbours(
 ) -> Neighbours:
     """The nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
 
+    Of a phrase too, or of characters: its vector is the mean of its words' vectors, its neighbours are single words.
+
     >>> from bertology import neighbours
     >>> found = neighbours("We sat on the bank of the river.", "bank", corpus="ud:en_ewt")  # doctest: +SKIP
 
@@ -231,7 +234,8 @@ def neighbours(
     Args:
         text: a text, a list of words, or an annotated sentence. Where it is one of the corpus, the word is not its own
             neighbour, and its tag and sense are known from there.
-        word: the form of a word in it, in whatever case.
+        word: the form of a word in it, in whatever case; or a phrase, such as ``"Big Apple"``.
+        span: instead of it, where characters of the text begin and end, from 0, end exclusive: whole words.
         occurrence: number of the occurrence, from 1, where the word stands in the text several times.
         corpus: what is searched: a name or path, a :class:`~bertology.Corpus`, or data in memory.
         model: as of :func:`probe`.
@@ -264,7 +268,7 @@ def neighbours(
     name = names_of([model])[0]
     request = ProbeRequest(model=name, **{"dtype": held_dtype(name) or "float32", **settings})
     sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
-    place = word_place(sentence, word, occurrence)
+    places = words_at(sentence, word, span=span, occurrence=occurrence)
     loaded = load_corpus(corpus, columns=request.columns)
     splits = {name: loaded[name] for name in (loaded.splits if split == "all" else parse_names(split))}
     if request.sentences is not None:
@@ -286,8 +290,8 @@ def neighbours(
         read[name], shared[name] = partial(LayerVectors.stored, entry, layers=chosen), Alignment.of_entry(entry).shared
     return find_neighbours(
         sentence,
-        place,
-        own[:, place],
+        places.start,
+        own[:, places].mean(axis=1),
         SearchedText(splits, read, shared),
         layers=chosen,
         k=k,
@@ -296,6 +300,7 @@ def neighbours(
         model=source.title,
         corpus=loaded.name,
         n_layers=encoder.n_layers,
+        n_words=len(places),
     )
 
 

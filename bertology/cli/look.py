@@ -511,6 +511,7 @@ def attribute(text: str | None = None, *, format: Format = "table", out: Path | 
     "how-to/geometry",
     'bertology neighbours "We sat on the bank of the river." --word bank',
     'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
+    'bertology neighbours "The old dog sees." --word "old dog"',
     settings="model corpus columns layers sentences pooling dtype device revision trust_remote_code",
     of={
         "bertology._api:neighbours": "language split_at_spaces occurrence split tag sense k",
@@ -521,7 +522,8 @@ def attribute(text: str | None = None, *, format: Format = "table", out: Path | 
 def neighbours(
     text: str | None = None,
     *,
-    word: str,
+    word: str | None = None,
+    span: tuple[int, int] | None = None,
     sentence: str | None = None,
     format: Format = "table",
     out: Path | None = None,
@@ -531,12 +533,13 @@ def neighbours(
     """Find the nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
 
     Prints the share of neighbours with the same word form, tag and sense, and each neighbour in its context. A tag or
-    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown. With --out
-    also writes a page that shows them on a map, to be searched, and needs no network.
+    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown. The vector of
+    a phrase is the mean of its words' vectors, and its neighbours are single words of the corpus. With --out also writes a page that shows them on a map, to be searched, and needs no network.
 
     Args:
         text: A sentence with the word; omit it with --sentence.
-        word: The word whose neighbours are found.
+        word: The word or phrase whose neighbours are found.
+        span: Instead of it, the first character of the text and the one after the last, from 0, as --span 3 12.
         sentence: Id of a sentence of the corpus, instead of a text.
         out: Page to write: a map, by layer.
     """
@@ -553,7 +556,7 @@ def neighbours(
         from bertology.parsing import sentence_by_id
 
         asked = sentence_by_id(sentence, loaded, tuple(loaded.splits))
-    found = bertology.neighbours(asked, word, corpus=loaded, progress=shows_progress(quiet), **settings)
+    found = bertology.neighbours(asked, word, span=span, corpus=loaded, progress=shows_progress(quiet), **settings)
     if out is not None:
         page = found.map(**of_map)
         page.save(out)
@@ -562,7 +565,7 @@ def neighbours(
         problem = "has words by white space, with the punctuation that stands at them"
         typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
     about = {name: getattr(found, name) for name in ("word", "tag", "sense", "model", "corpus")}
-    about |= {"text": found.sentence.text, "span": list(found.sentence.spans[found.place])}
+    about |= {"text": found.sentence.text, "span": list(found.span)}
     about |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
     about["shares"] = found.shares
     print_found(format, _neighbours_lines(found), lambda: found.frame, about)
@@ -570,12 +573,12 @@ def neighbours(
 
 def _neighbours_lines(found: Neighbours) -> list[str]:
     """The shares by layer, then each layer's neighbours in context."""
-    text, (start, end) = found.sentence.text, found.sentence.spans[found.place]
+    text, (start, end) = found.sentence.text, found.span
     own = {kind: found.own(kind) for kind in found.annotated}
-    shares = [["layer", f"same word ({found.word})"]]
+    shares = [["layer", *([f"same word ({found.word})"] if found.n_words == 1 else [])]]
     shares[0] += [f"most frequent {kind}" if one is None else f"same {kind} ({one})" for kind, one in own.items()]
     for line in found.shares.to_dict("records"):
-        cells = [layer_label(line["layer"]), f"{line['same_word']:.2f}"]
+        cells = [layer_label(line["layer"]), *([f"{line['same_word']:.2f}"] if found.n_words == 1 else [])]
         for kind, one in own.items():
             most = f"{line[f'{kind}_share']:.2f} {line[kind] or '–'}"
             cells.append(most if one is None else f"{line[f'same_{kind}']:.2f}")

@@ -28,6 +28,7 @@ from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
 from bertology.corpora._sentences import part_of as part_of
 from bertology.corpora._sentences import word_place as word_place
+from bertology.corpora._sentences import words_at as words_at
 from bertology.corpora._shards import Shard as Shard
 from bertology.corpora._shards import ShardedSentences as ShardedSentences
 from bertology.corpora._shards import make_shards as make_shards

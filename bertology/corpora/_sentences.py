@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate, chain, count, pairwise
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -437,12 +437,76 @@ def _joined(strings: Iterable[str]) -> list[bytes | memoryview]:
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
     """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
     places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
+    return _occurrence(places, sentence, word, occurrence)
+
+
+def words_at(
+    sentence: Sentence,
+    word: str | None = None,
+    *,
+    span: tuple[int, int] | None = None,
+    occurrence: int | None = None,
+) -> range:
+    """The places, from 0, of the words that a word, a phrase or a span of characters of a sentence stands for.
+
+    Args:
+        sentence: the sentence.
+        word: a word as in :func:`word_place`; or a phrase, words in a row as the text spells them, whatever the case
+            and the amount of white space.
+        span: instead of it, where characters of the text begin and end, from 0, end exclusive: whole words.
+        occurrence: which of several, from 1.
+
+    Raises:
+        CorpusError: neither or both are given, the phrase does not occur or occurs several times, or the span is
+            outside of the text or cuts a word.
+    """
+    if (word is None) == (span is None):
+        raise CorpusError("give a word or phrase, or the span of its characters: one of them")
+    if word is not None:
+        places = [range(at, at + 1) for at, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
+        return _occurrence(places or _places_of_phrase(sentence, word), sentence, word, occurrence)
+    first, last = span or (0, 0)
+    shown = f"span {first} {last}"
+    if occurrence is not None:
+        raise CorpusError(f"{shown} with occurrence {occurrence}: a span is one place; leave the occurrence out")
+    if not 0 <= first < last <= len(sentence.text):
+        due = f"it has {len(sentence.text)} characters, counted from 0, end exclusive"
+        raise CorpusError(f"{shown} is outside of the text, or empty: {due}")
+    begin = next((at for at, (start, _) in enumerate(sentence.spans) if start == first), None)
+    end = next((at + 1 for at, (_, stop) in reversed([*enumerate(sentence.spans)]) if stop == last), None)
+    if begin is None or end is None or begin >= end:
+        inside = [one for one in sentence.spans if one[0] < last and first < one[1]]
+        remedy = f"span {inside[0][0]} {inside[-1][1]} has whole words" if inside else "there is no word in it"
+        raise CorpusError(
+            f"{shown} is {quoted(sentence.text[first:last])}, which cuts a word or ends in a space: {remedy}"
+        )
+    return range(begin, end)
+
+
+def _places_of_phrase(sentence: Sentence, phrase: str) -> list[range]:
+    """All places of words in a row that spell a phrase."""
+    pattern = re.compile(r"\s+".join(map(re.escape, phrase.split())) or r"(?!)", re.IGNORECASE)
+    found, last_of = list[range](), {stop: at + 1 for at, (_, stop) in enumerate(sentence.spans)}
+    first_of = {start: at for at, (start, _) in reversed([*enumerate(sentence.spans)])}
+    for start, first in sorted(first_of.items()):
+        match = pattern.match(sentence.text, start)
+        if match and (last := last_of.get(match.end(), 0)) > first:
+            found.append(range(first, last))
+    return found
+
+
+_Place = TypeVar("_Place")
+
+
+def _occurrence(places: Sequence[_Place], sentence: Sentence, word: str, occurrence: int | None) -> _Place:
+    """The only place of a word or phrase, or the one that is chosen."""
+    what = "phrase" if len(word.split()) > 1 else "word"
     if not places:
         near = f"its words are {quoted(' '.join(sentence.words))}"
-        raise CorpusError(f"word {quoted(word)} is not in the text; {near}")
+        raise CorpusError(f"{what} {quoted(word)} is not in the text; {near}")
     if occurrence is None and len(places) > 1:
         raise CorpusError(
-            f"word {quoted(word)} stands {len(places)} times in the text: choose one with --occurrence 1 to "
+            f"{what} {quoted(word)} stands {len(places)} times in the text: choose one with --occurrence 1 to "
             f"{len(places)} (occurrence=… in Python)"
         )
     if occurrence is not None and not 1 <= occurrence <= len(places):

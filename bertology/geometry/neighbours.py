@@ -224,17 +224,26 @@ class Neighbours:
     n_layers: int | None = None
     """Number of blocks of the model, from whose last negative layers are counted; the last layer that was read when
     left out."""
+    n_words: int = 1
+    """Number of words: several of a phrase, whose vector is the mean of theirs. Its neighbours are words, none of which
+    has its form."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Place of the word or phrase in the text (code points, end exclusive)."""
+        return self.sentence.spans[self.place][0], self.sentence.spans[self.place + self.n_words - 1][1]
 
     @property
     def word(self) -> str:
-        """The word as it stands in its sentence."""
-        return self.sentence.words[self.place]
+        """The word as it stands in its sentence, or the phrase."""
+        start, end = self.span
+        return self.sentence.words[self.place] if self.n_words == 1 else self.sentence.text[start:end]
 
     @property
     def occurrence(self) -> Occurrence:
         """The word where it stands."""
         one = self.sentence
-        return Occurrence("", one.id, one.text, one.spans[self.place], self.word, self.tag, self.sense)
+        return Occurrence("", one.id, one.text, self.span, self.word, self.tag, self.sense)
 
     @property
     def k(self) -> int:
@@ -249,6 +258,10 @@ class Neighbours:
     def own(self, kind: Kind) -> str | None:
         """The word's own form in lower case, tag or sense; None where it is not known."""
         return {"word": self.word.lower(), "tag": self.tag, "sense": self.sense}[kind]
+
+    def _compared(self, kind: Kind) -> str | None:
+        """The form, tag or sense that neighbours are compared with; no form of a phrase."""
+        return None if kind == "word" and self.n_words > 1 else self.own(kind)
 
     def at(self, layer: int) -> list[tuple[Occurrence, float]]:
         """The neighbours in a layer with their cosines, the nearest first.
@@ -268,7 +281,7 @@ class Neighbours:
         frame["rank"] = np.tile(np.arange(1, self.k + 1), len(self.layers))
         frame["start"], frame["end"] = zip(*frame["span"], strict=True)
         for kind in KINDS:
-            own, theirs = self.own(kind), frame["word"].str.lower() if kind == "word" else frame[kind]
+            own, theirs = self._compared(kind), frame["word"].str.lower() if kind == "word" else frame[kind]
             frame[f"same_{kind}"] = None if own is None else theirs == own
         same = [f"same_{kind}" for kind in KINDS]
         return frame[["layer", "rank", "cosine", *KINDS, *same, "split", "sentence", "start", "end", "text"]]
@@ -285,7 +298,7 @@ class Neighbours:
         for layer, near in zip(self.layers, self.numbers, strict=True):
             line: dict[str, int | float | str | None] = {"layer": layer}
             for kind in KINDS:
-                own = self.own(kind)
+                own = self._compared(kind)
                 line[f"same_{kind}"] = None if own is None else float((self.text.codes[kind][near] == own).mean())
             for kind in KINDS[1:]:
                 values = [value for word in near.tolist() if (value := self.text.value(kind, word)) is not None]
@@ -362,9 +375,11 @@ def find_neighbours(
     model: str = "",
     corpus: str = "",
     n_layers: int | None = None,
+    n_words: int = 1,
 ) -> Neighbours:
     """The nearest occurrences in a text of the word at a place of a sentence, which need not be in the text.
 
+    Of a phrase of ``n_words`` from there, none of them is a neighbour, and tag and sense are not known unless given.
     Where the sentence is one of the text, the word is not its own neighbour, and its tag and sense are known from
     there. ``vectors`` are ``[layer, dim]`` of the word; ``tag`` and ``sense`` its own, where the sentence has none.
 
@@ -374,7 +389,8 @@ def find_neighbours(
     """
     if k < 1:
         raise CorpusError(f"k is {k}: give a number of neighbours of at least 1")
-    itself, name = tuple(text.places_of(sentence, place)), corpus or "the text"
+    places = range(place, place + n_words)
+    itself, name = tuple(one for at in places for one in text.places_of(sentence, at)), corpus or "the text"
     n_words = len(text.words) - int(np.isin(itself, text.words).sum())
     if n_words < k:
         raise CorpusError(f"k is {k}, but {name} has {n_words} other words with vectors; give a lower k")
@@ -385,11 +401,13 @@ def find_neighbours(
         if stated is not None and stated not in known:
             names = f"; there is {', '.join(sorted(known)[:8])}" if known else ", nor any other"
             raise CorpusError(f"no word of {name} has the {kind} {quoted(stated)}{names}")
+        if n_words > 1:
+            return stated
         return (stated or here[kind][place] or next((text.value(kind, one) for one in itself), None)) if known else None
 
     numbers, cosines = nearest_occurrences(text.chunks(), vectors, k=k, left_out=itself)
     facts = own("tag", tag), own("sense", sense), model, corpus, layers
-    return Neighbours(sentence, place, *facts, numbers, cosines, text, vectors, itself, n_layers)
+    return Neighbours(sentence, place, *facts, numbers, cosines, text, vectors, itself, n_layers, n_words)
 
 
 # The map.
