@@ -6,8 +6,8 @@
   numbers units. Values whose label has no letter (``Bridge=173<188``), or that open and close spans (``Entity=(1-x``),
   are no classes and refused; ``misc:Bridge:any`` asks of every word whether it has the key.
 - ``sentence_position``: in which fifth of its document does a sentence stand? After the sentence position of Chen et
-  al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware Sentence Representations*, §2.2, who ask for
-  the place among five neighbours; here a sentence is read alone, and documents have five sentences or more.
+  al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware Sentence Representations*, §2.2, who ask
+  for the place among five neighbours; here a sentence is read alone, and documents have five sentences or more.
 - ``sentence_order``: do two neighbouring sentences of a document stand as they did, or exchanged? Their binary sentence
   ordering, of ``sentence_order:TREEBANK``. They encode both sentences apart; here both are one text, in the order asked
   about, so that the model reads each with the other. Half of the pairs are exchanged at random.

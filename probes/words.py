@@ -6,8 +6,8 @@ r"""Labels of words that treebanks and taggers give, read off by a linear readou
   names of CoNLL 2003). The main metric is micro F1 over the labels other than ``O``, which nearly all words have where
   names are asked about. It scores words, not whole chunks or names.
 - ``ccg``: the supertag (``(S\NP)/NP``), after the same section (CCGBank, Hockenmaier & Steedman 2007), of a column
-  ``ccg`` of a corpus of one's own. Categories are many and most of them rare, which ``word_label:COLUMN`` refuses; one that
-  train lacks is scored as wrong.
+  ``ccg`` of a corpus of one's own. Categories are many and most of them rare, which ``word_label:COLUMN`` refuses; one
+  that train lacks is scored as wrong.
 - ``deprel``: the relation of a word to its head, read off the word's own vector; the readout does not see which word
   the head is. (Liu et al. 2019 and Tenney et al. 2019 label arcs from both ends, as ``edge_dependencies`` does.)
   Universal relations only, the part before the colon, so that treebanks can be compared.

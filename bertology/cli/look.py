@@ -533,8 +533,9 @@ def neighbours(
     """Find the nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
 
     Prints the share of neighbours with the same word form, tag and sense, and each neighbour in its context. A tag or
-    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown. The vector of
-    a phrase is the mean of its words' vectors, and its neighbours are single words of the corpus. With --out also writes a page that shows them on a map, to be searched, and needs no network.
+    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown. The vector
+    of a phrase is the mean of its words' vectors, and its neighbours are single words of the corpus. With --out also
+    writes a page that shows them on a map, to be searched, and needs no network.
 
     Args:
         text: A sentence with the word; omit it with --sentence.

@@ -391,9 +391,9 @@ def find_neighbours(
         raise CorpusError(f"k is {k}: give a number of neighbours of at least 1")
     places = range(place, place + n_words)
     itself, name = tuple(one for at in places for one in text.places_of(sentence, at)), corpus or "the text"
-    n_words = len(text.words) - int(np.isin(itself, text.words).sum())
-    if n_words < k:
-        raise CorpusError(f"k is {k}, but {name} has {n_words} other words with vectors; give a lower k")
+    n_others = len(text.words) - int(np.isin(itself, text.words).sum())
+    if n_others < k:
+        raise CorpusError(f"k is {k}, but {name} has {n_others} other words with vectors; give a lower k")
     here = word_annotations(Sentences([sentence]))
 
     def own(kind: Literal["tag", "sense"], stated: str | None) -> str | None:

@@ -345,8 +345,9 @@ class Gap(Format):
     title, suffixes, language = "GAP", (".tsv",), "en"
     described = "GAP (gap-development.tsv …)"
     reference = "Webster et al. 2018"
-    _columns: Final = tuple(
-        ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]
+    _columns: Final = (
+        *("ID", "Text", "Pronoun", "Pronoun-offset"),
+        *("A", "A-offset", "A-coref", "B", "B-offset", "B-coref"),
     )
     _splits: Final = {"development": "train", "train": "train", "validation": "dev", "dev": "dev", "test": "test"}
     _labels: Final = {"TRUE": "1", "FALSE": "0"}
@@ -374,9 +375,7 @@ class Gap(Format):
             def span(name: str, row: Row = row, text: str = text, words: list[Span] = words) -> Span:
                 phrase, start = row.string(name), row.string(f"{name}-offset")
                 if not is_numeral(start) or not phrase or not text.startswith(phrase, int(start)):
-                    raise row.error(
-                        f"{name}-offset", f"the character of the text, from 0, where {quoted(phrase)} begins"
-                    )
+                    raise row.error(f"{name}-offset", f"the character, from 0, that {quoted(phrase)} begins at")
                 return words_within(words, int(start), int(start) + len(phrase))
 
             pronoun, targets = span("Pronoun"), list[Target]()
