@@ -82,6 +82,7 @@ def test_mistakes_are_one_line(neighbours: Command) -> None:
         (("--word", "dogs"), "give a text, or the id of a sentence of the corpus with --sentence"),
         (("--word", "dogs", "--sentence", "no"), "unknown sentence of tiny"),
         (("Dogs see.", "--word", "dogs", "-k", "0"), "k is 0"),
+        (("Dogs see.", "--span", "0", "6"), "span 0 6 is 'Dogs s', which cuts a word or ends in a space: span 0 8 has"),
         (("Dogs see.", "--word", "dogs", "--tag", "NOON"), "no word of tiny has the tag 'NOON'; there is"),
         (("Dogs see.", "--word", "dogs", "--split", "tests"), "did you mean test"),
         (("Dogs see.", "--word", "dogs", "--points", "50"), "name its page with --out"),

@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 import bertology
 from bertology.activations import _extract
 from bertology.activations.layers import LayerVectors
-from bertology.corpora import Sentence, Sentences, Target, word_place
+from bertology.corpora import Corpus, Sentence, Sentences, Target, word_place, words_at
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences
 
@@ -108,6 +108,46 @@ def test_shares_and_frame_are_those_counted_by_hand():
     assert unknown.shares["tag"][0] == "NOUN"
     stated = find_neighbours(sentence("my bank"), 1, query, text, layers=(0, 1), k=3, tag="NOUN", sense="money")
     assert stated.shares.loc[0, ["same_tag", "same_sense"]].tolist() == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_words_phrases_and_spans_of_a_text():
+    text = Sentence.from_words("In the Big Apple , the big  apple is big".replace("  ", " ").split())
+    assert words_at(text, "Big Apple", occurrence=2) == range(6, 8)
+    assert words_at(text, " the  BIG ", occurrence=1) == range(1, 3)
+    assert words_at(text, span=(7, 16)) == range(2, 4)
+    clitic = Sentence.from_words(["She", "don't", "."], space_after=[True, False, False])
+    assert words_at(clitic, "don't .".replace(" ", "")) == range(1, 3)
+    repeated = Sentence.from_words("ha ha ha".split())
+    for asked, message in (
+        ({"word": "Big Apple"}, "phrase 'Big Apple' stands 2 times in the text: choose one with --occurrence 1 to 2"),
+        ({"word": "Big Apple", "occurrence": 3}, "occurrence 3 of 'Big Apple': it stands 2 times in the text, from 1"),
+        ({"word": "ig Apple"}, "phrase 'ig Apple' is not in the text; its words are 'In the Big Apple"),
+        ({"word": "Apple ,  t"}, "phrase 'Apple ,  t' is not in the text"),
+        ({"word": " "}, "is not in the text"),
+        ({"span": (8, 16)}, "span 8 16 is 'ig Apple', which cuts a word or ends in a space: span 7 16 has whole words"),
+        ({"span": (6, 7)}, "span 6 7 is ' ', which cuts a word or ends in a space: there is no word in it"),
+        ({"span": (30, 99)}, "span 30 99 is outside of the text, or empty: it has 40 characters, counted from 0"),
+        ({"span": (3, 3)}, "span 3 3 is outside of the text, or empty"),
+        ({"span": (7, 16), "occurrence": 1}, "span 7 16 with occurrence 1: a span is one place"),
+        ({"span": (7, 16), "word": "big"}, "give a word or phrase, or the span of its characters: one of them"),
+    ):
+        with pytest.raises(CorpusError) as error:
+            words_at(text, **asked)
+        assert str(error.value).startswith(message) or message in str(error.value)
+    with pytest.raises(CorpusError, match="phrase 'ha ha' stands 2 times"):
+        words_at(repeated, "ha ha")
+
+
+def test_a_phrase_has_the_mean_of_its_words_and_none_of_them_is_its_neighbour():
+    corpus = Corpus("some", {"test": Sentences([MONEY, RIVER, VERB])})
+    found = bertology.neighbours(MONEY, "bank lends", corpus=corpus, layers="0,2", k=2)
+    alone = [bertology.neighbours(MONEY, word, corpus=corpus, layers="0,2", k=2) for word in ("bank", "lends")]
+    np.testing.assert_allclose(found.vectors, (alone[0].vectors + alone[1].vectors) / 2, atol=1e-6)
+    assert (found.word, found.span, found.itself, found.tag) == ("Bank lends", (4, 14), (1, 2), None)
+    assert not {1, 2} & set(found.numbers.ravel().tolist())
+    assert found.shares["same_word"].isna().all()
+    assert found.frame["same_word"].isna().all()
+    assert "<mark>Bank lends</mark>" in found.map(points=8).html
 
 
 def test_vectors_of_chosen_words_come_from_their_splits_in_any_order():

@@ -22,6 +22,7 @@ PAIRS: dict[str, tuple[str, tuple[Any, ...], float]] = {
     "edge_relations": ("relations", ("Cause-Effect(e1,e2)", "Cause-Effect(e2,e1)", "Other"), 0.5),
     "edge_srl": ("srl", ("A0", "A1", "AM-TMP"), 0.4),
     "edge_winograd": ("winograd", ("0", "1"), 0.55),
+    "edge_gap": ("gap", ("0", "1"), 0.55),
 }
 
 

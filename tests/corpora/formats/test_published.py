@@ -266,6 +266,48 @@ def test_of_a_set_without_dev_whole_schemas_are_held_out(tmp_path):
     assert (len(corpus["train"]), len(corpus["dev"])) == (45, 1)
 
 
+GAP = """ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL
+development-1\tAnn met Bo Li. She left.\tShe\t15\tAnn\t0\tTRUE\tBo Li\t8\tFALSE\thttp://x
+"""
+
+
+def test_gap_is_read_with_its_offsets(tmp_path: Path) -> None:
+    (tmp_path / "gap-development.tsv").write_text(GAP)
+    (tmp_path / "gap-validation.tsv").write_text(GAP.replace("TRUE", "FALSE"))
+    corpus = load_corpus(tmp_path)
+    (sentence,) = corpus["train"]
+    found = [(sentence.words[slice(*one.span1)], one.label, one.span2) for one in sentence.targets["gap"]]
+    assert found == [(("Ann",), "1", (5, 6)), (("Bo", "Li"), "0", (5, 6))]
+    assert [one.label for one in corpus["dev"][0].targets["gap"]] == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "\t15\t",
+            "\t14\t",
+            "gap-test.tsv:2: column 'Pronoun-offset': found '14'; expected the character, from 0, that 'She'",
+        ),
+        ("\t8\t", "\tx\t", "column 'B-offset': found 'x'; expected the character, from 0, that 'Bo Li' begins at"),
+        ("FALSE", "MAYBE", "column 'B-coref': found 'MAYBE'; expected TRUE or FALSE"),
+    ],
+)
+def test_what_is_wrong_with_gap_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "gap-test.tsv").write_text(GAP.replace(old, new))
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(tmp_path)
+    (tmp_path / "gap-test.tsv").rename(tmp_path / "gap-more.tsv")
+    with pytest.raises(CorpusError, match="found 'gap-more.tsv'; expected gap-development.tsv, gap-validation.tsv and"):
+        load_corpus(tmp_path)
+
+
+def test_gap_itself(real_data):
+    corpus = load_corpus(real_data("gap"))
+    assert {split: len(text) for split, text in corpus.splits.items()} == {"train": 2000, "dev": 454, "test": 2000}
+    assert all(len(targets) == 2 for text in corpus.splits.values() for _, targets in text.targets("gap"))
+
+
 def test_the_sets_themselves(real_data):
     folder = real_data("winograd_dpr")
     corpus = load_corpus(folder)
