@@ -111,13 +111,13 @@ def test_shares_and_frame_are_those_counted_by_hand():
 
 
 def test_words_phrases_and_spans_of_a_text():
-    text = Sentence.from_words("In the Big Apple , the big  apple is big".replace("  ", " ").split())
+    text = Sentence.from_words(["In", "the", "Big", "Apple", ",", "the", "big", "apple", "is", "big"])
     assert words_at(text, "Big Apple", occurrence=2) == range(6, 8)
     assert words_at(text, " the  BIG ", occurrence=1) == range(1, 3)
     assert words_at(text, span=(7, 16)) == range(2, 4)
     clitic = Sentence.from_words(["She", "don't", "."], space_after=[True, False, False])
-    assert words_at(clitic, "don't .".replace(" ", "")) == range(1, 3)
-    repeated = Sentence.from_words("ha ha ha".split())
+    assert words_at(clitic, "don't.") == range(1, 3)
+    repeated = Sentence.from_words(["ha", "ha", "ha"])
     for asked, message in (
         ({"word": "Big Apple"}, "phrase 'Big Apple' stands 2 times in the text: choose one with --occurrence 1 to 2"),
         ({"word": "Big Apple", "occurrence": 3}, "occurrence 3 of 'Big Apple': it stands 2 times in the text, from 1"),
@@ -126,14 +126,14 @@ def test_words_phrases_and_spans_of_a_text():
         ({"word": " "}, "is not in the text"),
         ({"span": (8, 16)}, "span 8 16 is 'ig Apple', which cuts a word or ends in a space: span 7 16 has whole words"),
         ({"span": (6, 7)}, "span 6 7 is ' ', which cuts a word or ends in a space: there is no word in it"),
-        ({"span": (30, 99)}, "span 30 99 is outside of the text, or empty: it has 40 characters, counted from 0"),
+        ({"span": (30, 99)}, "span 30 99 is outside of the text, or empty: it has 39 characters, counted from 0"),
         ({"span": (3, 3)}, "span 3 3 is outside of the text, or empty"),
         ({"span": (7, 16), "occurrence": 1}, "span 7 16 with occurrence 1: a span is one place"),
         ({"span": (7, 16), "word": "big"}, "give a word or phrase, or the span of its characters: one of them"),
     ):
         with pytest.raises(CorpusError) as error:
             words_at(text, **asked)
-        assert str(error.value).startswith(message) or message in str(error.value)
+        assert message in str(error.value)
     with pytest.raises(CorpusError, match="phrase 'ha ha' stands 2 times"):
         words_at(repeated, "ha ha")
 

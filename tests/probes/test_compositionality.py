@@ -1,4 +1,4 @@
-"""Compositionality: against sums done by hand, where phrases are their words, have a meaning of their own, or nothing."""
+"""Compositionality: against sums done by hand, phrases that are their words, that are not, or nothing."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ def text() -> Sentences:
     """Two compounds and two pairs with adjectives, each word three times elsewhere."""
     pairs = [phrase("hot dog", "compound"), phrase("Hot dog", "compound"), phrase("soap box", "compound")]
     pairs += [phrase("old cat", "amod"), phrase("red pen", "amod"), phrase("rare word", "amod")]
-    alone = [phrase(f"{word} x", "") for word in "hot dog soap box old cat red pen".split() for _ in range(3)]
+    alone = [
+        phrase(f"{word} x", "") for word in ["hot", "dog", "soap", "box", "old", "cat", "red", "pen"] for _ in range(3)
+    ]
     return Sentences([*pairs, *alone])
 
 
@@ -44,7 +46,7 @@ def test_the_phrases_and_what_is_left_out() -> None:
     assert found.data.spans.tolist() == [[6, 8], [8, 10], [0, 2], [2, 4], [4, 6]]
     assert found.counts.n_items == 5
     assert found.counts.skipped == {"phrase with a word that occurs elsewhere fewer than 2 times": 1}
-    apart = Sentence.from_words("hot x dog".split(), heads=(3, 3, 0), layers={"deprel": ("compound", "dep", "root")})
+    apart = Sentence.from_words(["hot", "x", "dog"], heads=(3, 3, 0), layers={"deprel": ("compound", "dep", "root")})
     skipped = PROBE.items({"test": Sentences([*text(), apart])}).counts.skipped
     assert skipped["phrase with other words between"] == 1
     with pytest.raises(CorpusError, match="no relation has two phrases whose words occur elsewhere: give a larger"):
