@@ -110,8 +110,7 @@ def test_what_is_planted_is_found_and_nothing_else(
         whole = planted("tag", ("1", "0"), signal=signal)
         return Corpus("trees", {name: Sentences(map(with_tree, text)) for name, text in whole.splits.items()})
 
-    longer = {**BRIEF, "max_epochs": 20, "patience": 20}
-    value = ask(task, corpus(signal=True), **longer)["accuracy"].value
+    value = ask(task, corpus(signal=True), **BRIEF)["accuracy"].value
     assert value is not None
-    assert value > 0.95
+    assert value > 0.9
     check_chance(ask(task, corpus(signal=False), **BRIEF)["accuracy"], 0.5)

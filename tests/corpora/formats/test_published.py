@@ -298,7 +298,7 @@ def test_what_is_wrong_with_gap_is_named(tmp_path: Path, old: str, new: str, mes
     with pytest.raises(CorpusError, match=message):
         load_corpus(tmp_path)
     (tmp_path / "gap-test.tsv").rename(tmp_path / "gap-more.tsv")
-    with pytest.raises(CorpusError, match="found 'gap-more.tsv'; expected gap-development"):
+    with pytest.raises(CorpusError, match=r"found 'gap-more.tsv'; expected gap-development"):
         load_corpus(tmp_path)
 
 
