@@ -9,13 +9,13 @@ by the mean vector of all its occurrences outside of the phrase.
 
 Phrases are a word and its neighbours in a relation ``compound``, ``fixed`` or ``flat`` (with their subtypes), and
 for comparison adjectives with their noun, ``amod``; each relation is a group. Vectors of a layer may all be alike:
-from the cosine the cosine with the words of another phrase of the relation, drawn at random, is taken. Intervals are
+from the cosine that with the words of another phrase of the relation, drawn at random, is taken; they share no word. Intervals are
 over phrase types, which weigh alike. Low values mean that words have another vector in the phrase than elsewhere, be
 it an idiom, a name, or any other context that words are found in: compare relations with ``amod``.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,7 @@ class _Phrases(NamedTuple):
     spans: Integers  # `[phrase, 2]` words of each occurrence, numbered through the split, end exclusive
     types: Integers  # `[phrase]`
     relations: tuple[str, ...]  # `[type]`
+    others: Integers  # `[type]` another type of the same relation, drawn at random, that shares no word with it
     elsewhere: Integers  # `[occurrence]` words outside of the phrase, of all words of all types one after the other
     parts: Integers  # `[occurrence]` number of the word of a type that each is, numbered through all types
     bounds: Integers  # `[type, 2]` the words of each type among these numbers
@@ -76,7 +77,7 @@ class Compositionality(GeometryProbe):
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Cosines by phrase type, of each relation and of all expressions but free ones."""
         phrases: _Phrases = items.data
-        words, others = vectors["test"].words, _other_types(phrases.relations)
+        words, others = vectors["test"].words, phrases.others
         places, elsewhere = np.searchsorted(words, phrases.spans), np.searchsorted(words, phrases.elsewhere)
         weights = 1 / np.bincount(phrases.types)[phrases.types]
         groups = Groups(phrases.parts)
@@ -103,12 +104,14 @@ def _groups(relations: np.ndarray) -> dict[str, np.ndarray]:
     return {**({"": is_expression} if is_expression.any() else {}), **names}
 
 
-def _other_types(relations: tuple[str, ...]) -> Integers:
-    """``[type]`` another type of the same relation, drawn at random."""
-    others, of_type = np.arange(len(relations)), np.array(relations, dtype=object)
-    for relation in dict.fromkeys(relations):
-        drawn = np.random.default_rng(0).permutation(np.flatnonzero(of_type == relation))
-        others[drawn] = np.roll(drawn, 1)
+def _others(types: Sequence[tuple[str, ...]]) -> list[int | None]:
+    """For each type, a relation and forms, another of the relation at random that shares no form; None without one."""
+    places, others, dice = defaultdict[str, list[int]](list), list[int | None](), np.random.default_rng(0)
+    for place, (relation, *_) in enumerate(types):
+        places[relation].append(place)
+    for relation, *forms in types:
+        drawn = dice.permutation(places[relation]).tolist()
+        others.append(next((one for one in drawn if not {*forms} & {*types[one][1:]}), None))
     return others
 
 
@@ -135,10 +138,11 @@ def _phrases(text: Sentences, words: Integers, least: int) -> tuple[_Phrases, Co
             kept[relation, *forms] = elsewhere
         else:
             skipped[f"phrase with a word that occurs elsewhere fewer than {least} times"] += len(spans)
-    types_of = Counter(relation for relation, *_ in kept)
-    for one in [one for one in kept if types_of[one[0]] < 2]:
-        skipped["phrase that is the only one of its relation"] += len(by_type[one])
-        del kept[one]
+    # A type that is left out shares a word with all others, so that it is drawn for none of them.
+    for one, other in zip([*kept], _others([*kept]), strict=True):
+        if other is None:
+            skipped["phrase without another of its relation and of other words"] += len(by_type[one])
+            del kept[one]
     if not kept:
         raise CorpusError("no relation has two phrases whose words occur elsewhere: give a larger treebank")
     parts, ends = list(range(sum(len(one) - 1 for one in kept))), np.cumsum([len(one) - 1 for one in kept])
@@ -147,6 +151,7 @@ def _phrases(text: Sentences, words: Integers, least: int) -> tuple[_Phrases, Co
         spans=np.array([span for one in kept for span in by_type[one]], dtype=np.int64),
         types=np.repeat(np.arange(len(kept)), [len(by_type[one]) for one in kept]),
         relations=tuple(relation for relation, *_ in kept),
+        others=np.array(_others([*kept]), dtype=np.int64),
         elsewhere=np.concatenate(every),
         parts=np.repeat(parts, list(map(len, every))),
         bounds=np.stack([np.append(0, ends[:-1]), ends], axis=1),

@@ -11,6 +11,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import get_probe
 
+WORDS = ("hot", "dog", "soap", "box", "old", "cat", "red", "pen")
 PROBE: Any = get_probe("compositionality")
 
 
@@ -24,9 +25,7 @@ def text() -> Sentences:
     """Two compounds and two pairs with adjectives, each word three times elsewhere."""
     pairs = [phrase("hot dog", "compound"), phrase("Hot dog", "compound"), phrase("soap box", "compound")]
     pairs += [phrase("old cat", "amod"), phrase("red pen", "amod"), phrase("rare word", "amod")]
-    alone = [
-        phrase(f"{word} x", "") for word in ["hot", "dog", "soap", "box", "old", "cat", "red", "pen"] for _ in range(3)
-    ]
+    alone = [phrase(f"{word} x", "") for word in WORDS for _ in range(3)]
     return Sentences([*pairs, *alone])
 
 
@@ -46,6 +45,10 @@ def test_the_phrases_and_what_is_left_out() -> None:
     assert found.data.spans.tolist() == [[6, 8], [8, 10], [0, 2], [2, 4], [4, 6]]
     assert found.counts.n_items == 5
     assert found.counts.skipped == {"phrase with a word that occurs elsewhere fewer than 2 times": 1}
+    alike = [phrase("hot soap", "compound"), phrase("red cat", "compound")]
+    of_two = PROBE.items({"test": Sentences([*text()[3:], *alike, phrase("hot cat", "compound")])})
+    assert of_two.data.relations == ("amod", "amod", "compound", "compound")
+    assert of_two.counts.skipped["phrase without another of its relation and of other words"] == 1
     apart = Sentence.from_words(["hot", "x", "dog"], heads=(3, 3, 0), layers={"deprel": ("compound", "dep", "root")})
     skipped = PROBE.items({"test": Sentences([*text(), apart])}).counts.skipped
     assert skipped["phrase with other words between"] == 1
