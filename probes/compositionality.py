@@ -9,9 +9,10 @@ by the mean vector of all its occurrences outside of the phrase.
 
 Phrases are a word and its neighbours in a relation ``compound``, ``fixed`` or ``flat`` (with their subtypes), and
 for comparison adjectives with their noun, ``amod``; each relation is a group. Vectors of a layer may all be alike:
-from the cosine that with the words of another phrase of the relation, drawn at random, is taken; they share no word. Intervals are
-over phrase types, which weigh alike. Low values mean that words have another vector in the phrase than elsewhere, be
-it an idiom, a name, or any other context that words are found in: compare relations with ``amod``.
+from the cosine that with the words of another phrase of the relation is taken, drawn at random among those that share
+no word with it. Intervals are over phrase types, which weigh alike. Low values mean that words have another vector in
+the phrase than elsewhere, be it an idiom, a name, or any other context that words are found in: compare relations with
+``amod``, and layers with the embeddings, where only the place of words in their sentences differs.
 """
 
 from collections import Counter, defaultdict
