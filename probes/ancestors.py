@@ -109,7 +109,7 @@ def _relations(sentence: Sentence, distance: int) -> Iterator[str | None]:
 
 
 class EdgeAncestors(Ancestors):
-    """As an edge probe: which constituent, or which dependency relation, is the N-th above each word?"""
+    """As an edge probe: which constituent or relation is the N-th above each word?"""
 
     task_form = "edge_ancestors:{distance}"
     reference = "Blevins et al. 2018, §3; Tenney et al. 2019a, §2.1"

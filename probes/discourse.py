@@ -6,7 +6,7 @@
   numbers units. Values whose label has no letter (``Bridge=173<188``), or that open and close spans (``Entity=(1-x``),
   are no classes and refused; ``misc:Bridge:any`` asks of every word whether it has the key.
 - ``sentence_position``: in which fifth of its document does a sentence stand? After the sentence position of Chen et
-  al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware Sentence Representations*, §2.2, who ask
+  al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware Sentence Representations*, who ask
   for the place among five neighbours; here a sentence is read alone, and documents have five sentences or more.
 - ``sentence_order``: do two neighbouring sentences of a document stand as they did, or exchanged? Their binary sentence
   ordering, of ``sentence_order:TREEBANK``. They encode both sentences apart; here both are one text, in the order asked
@@ -105,7 +105,7 @@ class SentencePosition(SentenceProbe):
     """In which fifth of its document does a sentence stand?"""
 
     task = "sentence_position"
-    reference = "cf. Chen et al. 2019, §2.2"
+    reference = "cf. Chen et al. 2019"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
@@ -137,7 +137,7 @@ class SentenceOrder(SentenceProbe):
     """Do two neighbouring sentences stand as they did in their document, or exchanged?"""
 
     task = "sentence_order"
-    reference = "cf. Chen et al. 2019, §2.3"
+    reference = "cf. Chen et al. 2019"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 

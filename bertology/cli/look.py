@@ -510,8 +510,7 @@ def attribute(text: str | None = None, *, format: Format = "table", out: Path | 
 @command(
     "how-to/geometry",
     'bertology neighbours "We sat on the bank of the river." --word bank',
-    'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
-    'bertology neighbours "The old dog sees." --word "old dog"',
+    'bertology neighbours "The old dog sees." --word "old dog" --out map.html',
     settings="model corpus columns layers sentences pooling dtype device revision trust_remote_code",
     of={
         "bertology._api:neighbours": "language split_at_spaces occurrence split tag sense k",

@@ -91,7 +91,7 @@ def sentence_order(corpus: Corpus, *, seed: int = 0) -> Corpus:
     The first two sentences of a document are a pair, its next two, and so on. Which pairs are exchanged is drawn at
     random for each split. The targets :data:`SENTENCE_ORDER` have a sentence in each span; other annotation of spans,
     and trees, are left out. After Chen et al. (2019), *Evaluation Benchmarks and Learning Criteria for Discourse-Aware
-    Sentence Representations*, §2.3.
+    Sentence Representations*.
 
     Raises:
         CorpusError: no split has documents of two sentences.
