@@ -91,18 +91,13 @@ class Compositionality(GeometryProbe):
             other = np.einsum("pd,pd->p", inside, composed[others[phrases.types]]).astype(np.float64)
             named = {"composition_adjusted": own - other, "composition": own, "composition_baseline": other}
             for metric, values in named.items():
-                for group, is_in in _groups(of_phrase).items():
-                    which = np.where(is_in, weights, 0.0)
-                    yield mean_sums(metric, values, phrases.types, weights=which, kind="types", group=group)
+                for group in ("", *dict.fromkeys(phrases.relations)):
+                    is_in = of_phrase == group if group else of_phrase != _FREE
+                    if is_in.any():
+                        which = np.where(is_in, weights, 0.0)
+                        yield mean_sums(metric, values, phrases.types, weights=which, kind="types", group=group)
 
         return vectors["test"].statistics(measure)
-
-
-def _groups(relations: np.ndarray) -> dict[str, np.ndarray]:
-    """Which phrases are of each group: all expressions, without a name, where there are any; and each relation."""
-    names = {relation: relations == relation for relation in dict.fromkeys(relations.tolist())}
-    is_expression = relations != _FREE
-    return {**({"": is_expression} if is_expression.any() else {}), **names}
 
 
 def _others(types: Sequence[tuple[str, ...]]) -> list[int | None]:

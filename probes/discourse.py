@@ -21,13 +21,7 @@ from dataclasses import dataclass, replace
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.probing import (
-    Examples,
-    ProbeFamily,
-    RepresentationProbe,
-    sentence_examples,
-    target_examples,
-)
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, sentence_examples, target_examples
 from bertology.probing.items import mapped_examples, word_examples
 from bertology.probing.probes import SentenceProbe
 
@@ -101,13 +95,16 @@ class HasMisc(Misc):
 
 
 @dataclass(frozen=True)
-class SentencePosition(SentenceProbe):
-    """In which fifth of its document does a sentence stand?"""
-
-    task = "sentence_position"
+class _InDocuments(SentenceProbe):
     reference = "cf. Chen et al. 2019"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
+
+
+class SentencePosition(_InDocuments):
+    """In which fifth of its document does a sentence stand?"""
+
+    task = "sentence_position"
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every sentence of documents of five or more, with the fifth that it stands in, from 1.
@@ -132,14 +129,10 @@ class SentencePosition(SentenceProbe):
         return replace(sentence_examples(sentences, labels), skipped=dict(skipped))
 
 
-@dataclass(frozen=True)
-class SentenceOrder(SentenceProbe):
+class SentenceOrder(_InDocuments):
     """Do two neighbouring sentences stand as they did in their document, or exchanged?"""
 
     task = "sentence_order"
-    reference = "cf. Chen et al. 2019"
-    readout = "linear.v1"
-    metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every pair of neighbours with ``as written`` or ``exchanged``."""

@@ -43,14 +43,18 @@ def _examples(sentences: Sentences, pairs: list[_Pair], skipped: Counter[str]) -
 
 
 @dataclass(frozen=True)
-class Arcs(RepresentationProbe):
+class _OfPairs(RepresentationProbe):
+    subject = "syntax"
+    reference = "cf. Linzen et al. 2016"
+    readout = "edge.v1"
+    metrics = ("accuracy", "macro_f1")
+
+
+class Arcs(_OfPairs):
     """Is the second of two words the syntactic head of the first?"""
 
     task = "edge_arcs"
-    subject = "syntax"
     reference = "Liu et al. 2019, §4"
-    readout = "edge.v1"
-    metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Arcs between words that are no punctuation, and as many other pairs of the same sentence and signed distance.
@@ -83,15 +87,10 @@ class Arcs(RepresentationProbe):
         return _examples(sentences, pairs, +skipped)
 
 
-@dataclass(frozen=True)
-class PairNumber(RepresentationProbe):
+class PairNumber(_OfPairs):
     """Which number do a subject and its verb have?"""
 
     task = "pair_number"
-    subject = "syntax"
-    reference = "cf. Linzen et al. 2016"
-    readout = "edge.v1"
-    metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every subject and its finite verb or auxiliary, with the number of both.
@@ -105,24 +104,18 @@ class PairNumber(RepresentationProbe):
         pairs, skipped = list[_Pair](), Counter[str]()
         for start, tree in _trees(sentences):
             for subject, verb in tree.subjects:
-                of_both = {tree.numbers[subject], tree.numbers[verb]}
-                if of_both <= {*_NUMBERS} and len(of_both) == 1:
-                    pairs.append(_Pair(start + subject, start + verb, tree.numbers[verb]))
+                own, other = tree.numbers[verb], tree.numbers[subject]
+                if own and own == other:
+                    pairs.append(_Pair(start + subject, start + verb, own))
                 else:
-                    some_lack = not of_both <= {*_NUMBERS}
-                    skipped["no number" if some_lack else "subject and verb of two numbers"] += 1
+                    skipped["subject and verb of two numbers" if own and other else "no number"] += 1
         return _examples(sentences, pairs, skipped)
 
 
-@dataclass(frozen=True)
-class SharedNumber(RepresentationProbe):
+class SharedNumber(_OfPairs):
     """Do a verb and a noun that is not its subject have the same number?"""
 
     task = "pair_number:shared"
-    subject = "syntax"
-    reference = "cf. Linzen et al. 2016"
-    readout = "edge.v1"
-    metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Finite verbs, each with a noun of the same number and with one of the other, neither its subject.
@@ -143,9 +136,11 @@ class SharedNumber(RepresentationProbe):
                 if not (own and some and other):
                     skipped["verb without a noun of each number"] += 1
                     continue
-                seed = f"{tree.text} {verb}"
-                drawn = ((drawn_order(some, seed)[0], "same"), (drawn_order(other, seed)[0], "different"))
-                one, two = (_Pair(start + noun, start + verb, label) for noun, label in drawn)
+                same, different = (drawn_order(nouns, f"{tree.text} {verb}")[0] for nouns in (some, other))
+                one, two = (
+                    _Pair(start + same, start + verb, "same"),
+                    _Pair(start + different, start + verb, "different"),
+                )
                 by_number[own].append((one, two))
         n = min(len(by_number[number]) for number in _NUMBERS)
         pairs = list[_Pair]()

@@ -441,24 +441,16 @@ def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> 
 
 
 def words_at(
-    sentence: Sentence,
-    word: str | None = None,
-    *,
-    span: tuple[int, int] | None = None,
-    occurrence: int | None = None,
+    sentence: Sentence, word: str | None = None, *, span: tuple[int, int] | None = None, occurrence: int | None = None
 ) -> range:
     """The places, from 0, of the words that a word, a phrase or a span of characters of a sentence stands for.
 
-    Args:
-        sentence: the sentence.
-        word: a word as in :func:`word_place`; or a phrase, words in a row as the text spells them, whatever the case
-            and the amount of white space.
-        span: instead of it, where characters of the text begin and end, from 0, end exclusive: whole words.
-        occurrence: which of several, from 1.
+    A phrase is words in a row as the text spells them, whatever the case and the amount of white space; a span begins
+    and ends with whole words, its characters counted from 0, end exclusive.
 
     Raises:
-        CorpusError: neither or both are given, the phrase does not occur or occurs several times, or the span is
-            outside of the text or cuts a word.
+        CorpusError: neither word nor span are given, or both; the phrase does not occur or occurs several times; the
+            span is outside of the text, or cuts a word.
     """
     if (word is None) == (span is None):
         raise CorpusError("give a word or phrase, or the span of its characters: one of them")
