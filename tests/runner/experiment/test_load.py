@@ -212,7 +212,7 @@ def test_experiments_run_on_the_data_of_the_paper_by_one_option(name: str) -> No
     for one in real.corpora:
         assert not {"pocket", "bilingual"} & {model.name for model in real.models}
         for source in re.split(r"[,+]|\w+=", one.name.removeprefix("parallel:").removeprefix("multilingual:")):
-            assert not source or source == "made" or data_set(source.removeprefix("sentence_tasks:"))
+            assert not source or source == "made" or data_set(re.sub("^sentence_(tasks|order):", "", source))
 
 
 def test_an_experiment_with_other_settings(write: Callable[..., Path]) -> None:
