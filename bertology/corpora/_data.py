@@ -32,7 +32,7 @@ _OF_TREEBANKS: Final = (
     *("pos", "xpos", "deprel", "feats", "ancestors", "sentence", "word_order", "roles_and_fillers"),
     *("structural_distance", "structural_depth", "structural_parse", "edge_pos", "edge_dependencies"),
     *("head_syntax", "head_roles", "head_statistics", "head_patterns", "contextuality", "layer_similarity", "position"),
-    *("erase_and_predict", "word_label"),
+    *("dimensions", "erase_and_predict", "word_label"),
 )
 """Tasks that any treebank serves."""
 _README: Final = "README.md"

@@ -25,12 +25,13 @@ from torch import Tensor, nn
 from bertology._names import check_name, layer_number
 from bertology.errors import ModelError
 
-Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
+Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values", "neurons"]
 """Part of a layer that is observed or changed.
 
 ``hidden_state``: its output, of layer 0 the embeddings. ``attention_output`` and ``feed_forward_output``: what these
 parts of a block add to the residual stream. ``head``: the output of one head before the output projection of attention.
-``values``: the value vectors of all heads side by side, or of one.
+``values``: the value vectors of all heads side by side, or of one. ``neurons``: the hidden units of the feed-forward
+part after their activation function (and gate, where there is one).
 """
 SITES: tuple[str, ...] = get_args(Site)
 
@@ -57,7 +58,8 @@ _PARTS: dict[str, tuple[str, str | None, str]] = {
     "modernbert": ("attn.Wo", None, "mlp.Wo"),
     "mpnet": ("attention.attn.o", "attention.attn.v", "output.dense"),
 }
-_PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2}
+_PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2, "neurons": 2}
+_OF_INPUT = ("head", "neurons")  # sites that are the input of their module
 
 
 class StopForward(Exception):  # noqa: N818 - a signal, not an error
@@ -94,7 +96,7 @@ def watching(
 
 
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known.
+    """The module of a block whose input (of ``head`` and ``neurons``) or output is a :data:`Site`, where the family is known.
 
     Of ``head`` and ``values`` these are all heads side by side, head 1 first.
     """
@@ -264,7 +266,7 @@ def intervening(
                 continue
             modules = dict.fromkeys(blocks) if is_state else [find_part(blocks[one.layer - 1], family, one.site)]
             for module in modules:
-                if is_state or one.site == "head":
+                if is_state or one.site in _OF_INPUT:
                     stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
                 else:
                     stack.callback(module.register_forward_hook(after).remove)

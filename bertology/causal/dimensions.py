@@ -1,0 +1,481 @@
+"""Which dimensions of a layer tell of a label, and what a model loses without them.
+
+:func:`measure_dimensions` ranks the dimensions of hidden states, or the neurons of feed-forward parts, for one task
+(:mod:`bertology.readouts.ranking`), fits readouts to the best, the last and random ones, and changes them in the running
+model (Antverg & Belinkov 2022). :func:`find_dimensions` gives the rankings themselves, and the words that move a
+dimension most.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertology.causal.erasing import KINDS, SEED, Integers, Kind, WordBatch, WordLabels, word_batches
+from bertology.causal.patching import intervening_in
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
+from bertology.encoders.batching import plan_batches
+from bertology.encoders.interventions import Intervention, Site, starting_from
+from bertology.encoders.masked_loss import SHARE, MaskedText
+from bertology.errors import FitError, ModelError, quoted
+from bertology.measures import majority
+from bertology.measures.sums import Bools, Floats, Layers, LayerSums, mean_sums
+from bertology.readouts import ArrayFeatures, FittedReadout, Targets, get_readout
+from bertology.readouts.ranking import Ranking, check_k, class_means, overlap, rank_dimensions
+
+N_RANDOM = 5
+"""Number of random sets of dimensions, whose mean is the control."""
+N_CHANGED = 3
+"""Number of them that are changed in the running model, which takes a pass for each."""
+_MASKINGS = 4
+SPLITS = ("train", "dev", "test")
+
+
+# States of words, at any site.
+
+
+def site_states(
+    encoder: Encoder, ids: Tensor, mask: Tensor | None, *, layers: Sequence[int], site: Site
+) -> dict[int, Tensor]:
+    """``[window, piece, dim]`` hidden states, or what a site computes, by layer."""
+    if site == "hidden_state":
+        return encoder.hidden_states(ids, mask, layers=layers)
+    found: dict[int, Tensor] = {}
+
+    def keep(layer: int, values: Tensor) -> Tensor:
+        found[layer] = values
+        return values
+
+    with intervening_in(encoder, [Intervention(layer, partial(keep, layer), site) for layer in layers]):
+        encoder.hidden_states(ids, mask, layers=(max(layers),))
+    return found
+
+
+def word_states(
+    encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], site: Site = "hidden_state", on_long: OnLong
+) -> Tensor:
+    """``[layer, word, dim]`` means over the subwords of words, in float32; NaN of words that are not read."""
+    pieces = encoder.tokenize(sentences, on_long=on_long)
+    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
+    found: list[Tensor] = []
+    for batch in plan_batches(pieces.window_lengths):
+        windows = np.sort(batch.windows)
+        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
+        mask = torch.from_numpy(given["attention_mask"]) if "attention_mask" in given else None
+        states = site_states(encoder, torch.from_numpy(given["input_ids"]), mask, layers=layers, site=site)
+        places, positions = every.inside(windows)
+        words, (rows, columns) = torch.from_numpy(every.word[places]), torch.from_numpy(positions).T
+        for at, layer in enumerate(layers):
+            values = states[layer][rows, columns].float().cpu()
+            if at == len(found):
+                found.append(torch.zeros(pieces.n_words, values.shape[1]))
+            found[at].index_add_(0, words, values)
+    counts = torch.from_numpy(np.bincount(every.word, minlength=pieces.n_words)).float()
+    return torch.stack(found) / counts.where(counts > 0, torch.nan)[:, None]
+
+
+@dataclass(frozen=True)
+class LabelledStates:
+    """States of the words of train, dev and test, and the labels of one task."""
+
+    vectors: Mapping[str, Tensor]  # [layer, word, dim] by split, of words that are read
+    targets: Mapping[str, Targets]  # by split, of these words
+    n_classes: int
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, Tensor], labels: WordLabels) -> "LabelledStates":
+        """Vectors with the labels of a task; a word that is not read has none."""
+        codes = {split: np.where(_is_read(of_split), labels.codes[split], -1) for split, of_split in vectors.items()}
+        targets = {split: Targets(of_split[None], len(labels.values)) for split, of_split in codes.items()}
+        return cls({split: one.nan_to_num() for split, one in vectors.items()}, targets, len(labels.values))
+
+    def codes(self, split: str) -> Integers:
+        """``[word]`` labels, −1 for none."""
+        return np.asarray(self.targets[split].labels)[0]
+
+    def rank(self, ranking: Ranking, k: int, *, within: Bools | None = None) -> Integers:
+        """``[layer, dim]`` dimensions, best first; of the words of train whose entry of ``within`` is true, if given."""
+        targets = self.targets["train"]
+        if within is not None:
+            targets = Targets(np.where(within, self.codes("train"), -1)[None], self.n_classes)
+        source = {split: ArrayFeatures(self.vectors[split]) for split in ("train", "dev")}
+        about = {"dev": source["dev"], "dev_targets": self.targets["dev"]}
+        return rank_dimensions(source["train"], targets, ranking=ranking, k=k, **about)  # type: ignore[arg-type]
+
+    def right(self, sets: Integers) -> Floats:
+        """``[set, layer, word]`` of test, 1 where a readout of the dimensions ``[set, layer, k]`` alone is right."""
+        source = {
+            split: ArrayFeatures(torch.cat([_only(one, dims) for dims in sets])) for split, one in self.vectors.items()
+        }
+        fitted = self._fit(source)
+        predicted = fitted.predict(source["test"]).labels[0]
+        return (predicted == self.codes("test")).astype(np.float64).reshape(*sets.shape[:2], -1)
+
+    def right_without(self, sets: Integers) -> tuple[Floats, Floats]:
+        """``[layer, word]`` of test, 1 where a readout of all dimensions is right; ``[set, layer, word]`` the same where
+        dimensions have their mean in train, to which it is not fitted anew."""
+        fitted = self._fit({split: ArrayFeatures(one) for split, one in self.vectors.items()})
+        test, used = self.vectors["test"], torch.from_numpy(self.codes("train") >= 0)
+        mean = self.vectors["train"][:, used].mean(dim=1)
+        found = []
+        for dims in (None, *sets):
+            changed = test.clone()
+            for layer, of_layer in enumerate(dims if dims is not None else ()):
+                changed[layer][:, of_layer] = mean[layer, of_layer]
+            predicted = fitted.predict(ArrayFeatures(changed)).labels[0]
+            found.append((predicted == self.codes("test")).astype(np.float64))
+        return found[0], np.stack(found[1:])
+
+    def _fit(self, source: Mapping[str, ArrayFeatures]) -> FittedReadout:
+        on_dev = {"dev": source["dev"], "dev_targets": self.targets["dev"]}
+        fitted: FittedReadout = get_readout("linear").fit(source["train"], self.targets["train"], **on_dev)  # type: ignore[arg-type]
+        return fitted
+
+
+def _is_read(vectors: Tensor) -> Bools:
+    return np.asarray(vectors[0].isfinite().all(dim=1).numpy())
+
+
+def _only(vectors: Tensor, dims: Integers) -> Tensor:
+    """``[layer, word, k]`` the dimensions ``[layer, k]`` of vectors."""
+    return torch.stack([one[:, torch.from_numpy(of_layer)] for one, of_layer in zip(vectors, dims, strict=True)])
+
+
+def random_sets(n: int, n_layers: int, k: int, dim: int, *, seed: int = SEED) -> Integers:
+    """``[set, layer, k]`` dimensions drawn at random from all, without replacement in each set."""
+    random = np.random.default_rng(seed)
+    return np.stack([[random.permutation(dim)[:k] for _ in range(n_layers)] for _ in range(n)]).astype(np.int64)
+
+
+# Changes in the running model.
+
+
+@dataclass(frozen=True)
+class MaskedChanges:
+    """A masked language model in one layer of which dimensions of words are changed, at some site."""
+
+    encoder: Encoder
+    layers: Layers
+    site: Site
+    on_long: OnLong
+    means: Mapping[Kind, Tensor]  # [layer, dim] means of the subwords of words of train, masked and visible ones
+    moves: Tensor  # [value, layer, dim] what is added to a masked word of each value to shift it
+
+    @classmethod
+    def fitted_to(
+        cls,
+        encoder: Encoder,
+        sentences: Sentences,
+        labels: WordLabels,
+        target: Integers,
+        *,
+        layers: Sequence[int],
+        site: Site,
+        strength: float,
+        on_long: OnLong,
+    ) -> "MaskedChanges":
+        """Means of train, of which other words are masked in each of some passes; ``target [value]`` is the value that
+        words of each are shifted to, ``strength`` times the difference of their means."""
+        n_values = len(labels.values)
+        sums: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+        for masking in range(_MASKINGS):
+            text = MaskedText(encoder, sentences, share=SHARE, seed=SEED + 1 + masking, on_long=on_long)
+            for batch in word_batches(text):
+                states = site_states(encoder, batch.input.ids, batch.input.mask, layers=layers, site=site)
+                codes = torch.from_numpy(labels.codes["train"][batch.words])
+                for kind in KINDS:
+                    chosen = batch.kinds[kind][tuple(batch.positions.T)]
+                    rows, columns = batch.positions[chosen].T
+                    values = torch.stack([states[layer][rows, columns].double().cpu() for layer in layers], dim=1)
+                    found = values.new_zeros(n_values + 1, len(layers), values.shape[2] + 1)
+                    ones = values.new_ones(*values.shape[:2], 1)  # a further column counts
+                    sums[kind].append(found.index_add_(0, codes[chosen] % (n_values + 1), torch.cat([values, ones], 2)))
+        total = {kind: torch.stack(parts).sum(0) for kind, parts in sums.items()}
+        means = {kind: one.sum(0)[:, :-1] / one.sum(0)[:, -1:] for kind, one in total.items()}
+        of_value = total["masked"][:-1, :, :-1] / total["masked"][:-1, :, -1:]
+        if missing := [labels.values[code] for code in np.flatnonzero(of_value.isnan().any(2).any(1).numpy())]:
+            raise FitError(f"no masked word of train has label {quoted(missing[0])}: give more text (most_words)")
+        moves = strength * (of_value[torch.from_numpy(target)] - of_value)
+        return cls(encoder, tuple(layers), site, on_long, means, moves)
+
+    def predictions(
+        self, sentences: Sentences, codes: Integers, changes: Mapping[str, tuple[Integers, bool]]
+    ) -> "MaskedPredictions":
+        """Predict masked words of a text. Each change names ``[layer, k]`` dimensions, and whether they are shifted in
+        masked words, or else have their mean in all words; ``codes [word]`` are the values of words."""
+        encoder, top = self.encoder, self.encoder.n_layers
+        text = MaskedText(encoder, sentences, share=SHARE, seed=SEED, on_long=self.on_long)
+        below = 0 if self.site == "hidden_state" else 1  # the layer whose hidden states a pass begins with
+        needed, n_places = sorted({*(layer - below for layer in self.layers), top}), len(text.places.word)
+        bits = {name: np.zeros((len(self.layers), n_places)) for name in ("", *changes)}
+        entries = {name: np.zeros((len(self.layers), n_places), dtype=np.int64) for name in bits}
+        for batch in word_batches(text):
+            given = batch.input
+            states = encoder.hidden_states(given.ids, given.mask, layers=needed)
+            for name, place in product(bits, range(len(self.layers))):
+                last, layer = states[top], self.layers[place]
+                if name:
+                    change = partial(self._changed, batch, codes, place, *changes[name])
+                    with self._starting(layer, states[layer - below], change):
+                        last = encoder.hidden_states(given.ids, given.mask, layers=(top,))[top]
+                logs = self._log_probs(last, given.positions)
+                gold = given.gold.to(logs.device)
+                bits[name][place, given.places] = (-logs.gather(1, gold[:, None])[:, 0] / np.log(2)).double().cpu()
+                entries[name][place, given.places] = logs.argmax(1).cpu().numpy()
+        word, sizes = np.unique(text.places.word, return_counts=True)
+        order = np.searchsorted(word, text.places.word)
+        of_word = {
+            name: np.stack([np.bincount(order, of_layer, minlength=len(word)) for of_layer in one])
+            for name, one in bits.items()
+        }
+        first = np.unique(order, return_index=True)[1]
+        return MaskedPredictions(word, sizes == 1, of_word, {name: one[:, first] for name, one in entries.items()})
+
+    def _changed(
+        self, batch: WordBatch, codes: Integers, place: int, dims: Integers, is_shift: bool, state: Tensor
+    ) -> Tensor:
+        """``[window, piece, dim]`` states with the dimensions of one layer changed."""
+        state, at = state.clone(), torch.from_numpy(dims[place])
+        if not is_shift:
+            for kind in KINDS:
+                rows, columns = batch.kinds[kind].nonzero().T
+                state[rows[:, None], columns[:, None], at] = self.means[kind][place, at].to(state)
+            return state
+        of_place = torch.from_numpy(codes[batch.words])
+        chosen = batch.kinds["masked"][tuple(batch.positions.T)] & (of_place >= 0)
+        rows, columns = batch.positions[chosen].T
+        move = self.moves[of_place[chosen], place][:, at].to(state)
+        state[rows[:, None], columns[:, None], at] = state[rows[:, None], columns[:, None], at] + move
+        return state
+
+    def _starting(self, layer: int, state: Tensor, change: Callable[[Tensor], Tensor]) -> ExitStack:
+        """Context in which passes begin at a layer, whose hidden states, or what a site of it computes, are changed."""
+        model, stack = self.encoder.model, ExitStack()
+        if self.site == "hidden_state":
+            stack.enter_context(starting_from(model.body, model.blocks, layer, change(state)))
+        else:
+            stack.enter_context(starting_from(model.body, model.blocks, layer - 1, state))
+            stack.enter_context(intervening_in(self.encoder, [Intervention(layer, change, self.site)]))
+        return stack
+
+    def _log_probs(self, last: Tensor, positions: Tensor) -> Tensor:
+        rows, columns = positions.to(last.device).T
+        with torch.inference_mode():
+            features = self.encoder.masked_head.features(last[rows, columns])
+        return self.encoder.vocabulary_logits(features, layer=self.encoder.n_layers).float().log_softmax(1)
+
+
+@dataclass(frozen=True)
+class MaskedPredictions:
+    """Predictions of masked words by name of the change, of which the empty one is none."""
+
+    words: Integers  # [word] numbers of the masked words, ascending
+    is_single: Bools  # [word] whether a word is one subword
+    bits: Mapping[str, Floats]  # [layer, word] −log2 of the probability of all its subwords
+    entries: Mapping[str, Integers]  # [layer, word] most probable vocabulary entry at its first subword
+
+
+def values_of_entries(encoder: Encoder, sentences: Sentences, codes: Integers) -> Integers:
+    """``[entry]`` the value that words of one subword have most often in a text, −1 of entries that are none of these."""
+    pieces = encoder.tokenize(sentences)
+    every = pieces.places_of(np.flatnonzero((pieces.word_window >= 0) & (codes >= 0)))
+    single = np.isin(every.word, np.flatnonzero(np.bincount(every.word) == 1))
+    entry = pieces.ids[pieces.window_starts[every.window[single]] + every.piece[single]]
+    found = np.full(len(encoder.tokenizer), -1, dtype=np.int64)
+    counted = Counter(zip(entry.tolist(), codes[every.word[single]].tolist(), strict=True))
+    for (number, code), _ in sorted(counted.items(), key=lambda one: one[1]):  # the most frequent comes last
+        found[number] = code
+    return found
+
+
+# Everything about one task.
+
+
+def measure_dimensions(
+    encoder: Encoder,
+    sentences: Mapping[str, Sentences],
+    labels: WordLabels,
+    others: Mapping[str, WordLabels],
+    *,
+    layers: Sequence[int],
+    ranking: Ranking,
+    k: int,
+    site: Site = "hidden_state",
+    towards: str = "",
+    strength: float = 1.0,
+    changes_model: bool = True,
+    on_long: OnLong = "window",
+) -> Iterator[LayerSums]:
+    """How much of a task is in the best ``k`` dimensions of a layer, and what is lost without them?
+
+    Dimensions are ranked, and readouts of the best, the last and random ``k`` fitted, on train; their accuracy is that
+    on test. Then the best have their mean in train instead (ablation), in words that the readout of all dimensions
+    predicts, and in all words of a text of which some are masked, whose loss rises; or they are moved, in masked words,
+    by ``strength`` times the difference of the means of two values (Antverg & Belinkov 2022, *translation*), and words
+    of the other value are predicted. Random sets of as many dimensions are the control of each.
+
+    Args:
+        encoder: the model.
+        sentences: train, dev and test.
+        labels: the labels of the task, by word.
+        others: those of other tasks, by name, whose best dimensions are compared.
+        layers: from 0, or of other sites from 1; the embeddings have no such site and are left out.
+        ranking: how dimensions are ranked, as in :func:`~bertology.readouts.ranking.rank_dimensions`.
+        k: number of dimensions.
+        site: what is ranked and changed: ``hidden_state``, or ``neurons`` of the feed-forward part.
+        towards: value that words are shifted to, the most frequent in train when left out; words of that value are
+            shifted to the most frequent other one.
+        strength: factor of the shift.
+        changes_model: whether masked words are predicted; False for a model without a masked-LM head.
+        on_long: treatment of long sentences.
+
+    Yields:
+        Statistics by layer, as sums over the sentences of test.
+
+    Raises:
+        FitError: ``k`` does not fit, or labels do not differ in train.
+        ModelError: no masked-LM head, or no such site.
+    """
+    layers = tuple(layer for layer in layers if layer or site == "hidden_state")
+    if not layers:
+        raise ModelError(f"site {site}: the embeddings have none: give layers from 1")
+    if changes_model and not encoder.has_masked_lm_head:
+        raise ModelError(
+            f"model {encoder.name}: no masked-LM head predicts words without dimensions: set predict=false"
+        )
+    target = shift_targets(labels, towards)
+    vectors = {
+        split: word_states(encoder, sentences[split], layers=layers, site=site, on_long=on_long) for split in SPLITS
+    }
+    check_k(k, vectors["train"].shape[2])
+    test, own = sentences["test"], LabelledStates.of(vectors, labels)
+    sums = _SumsOfWords(layers, test.sentence_of_word.astype(np.int64), len(test))
+    order = own.rank(ranking, k)
+    sets = np.stack([order[:, :k], order[:, -k:]])
+    sets = np.concatenate([sets, random_sets(N_RANDOM, len(layers), k, order.shape[1])])
+    asked = own.codes("test") >= 0
+    right = own.right(sets)
+    yield sums.of("accuracy", right[0], asked)
+    yield sums.of("accuracy_bottom", right[1], asked)
+    yield sums.of("accuracy_random", right[2:].mean(0), asked)
+    yield sums.of("accuracy_beyond_random", right[0] - right[2:].mean(0), asked)
+    known = own.codes("train")[own.codes("train") >= 0]
+    yield sums.of("accuracy_majority", np.broadcast_to(own.codes("test") == majority(known), right[0].shape), asked)
+    half = sentences["train"].sentence_of_word % 2 == 0
+    halves = [own.rank(ranking, k, within=which)[:, :k] for which in (half, ~half)]
+    yield sums.constant("shared_chance", np.full(len(layers), k / order.shape[1]))
+    yield sums.constant("shared_by_halves", [len(np.intersect1d(*both)) / k for both in zip(*halves, strict=True)])
+    pairs = zip(order[1:, :k], order[:-1, :k], strict=True)
+    below = [(np.nan, np.nan), *((one.shared / k, one.p) for one in (overlap(*both, order.shape[1]) for both in pairs))]
+    yield sums.constant("shared_with_below", [one for one, _ in below])
+    yield sums.constant("shared_with_below_p", [p for _, p in below])
+    for name, states in {"": own, **{name: LabelledStates.of(vectors, one) for name, one in others.items()}}.items():
+        is_asked = states.codes("test") >= 0
+        whole, without = states.right_without(sets)
+        yield sums.of("accuracy_all", whole, is_asked, name)
+        yield sums.of("accuracy_ablated", without[0], is_asked, name)
+        yield sums.of("accuracy_ablated_random", without[2:].mean(0), is_asked, name)
+        if name:
+            best = states.rank(ranking, k)[:, :k]
+            found = [overlap(*both, order.shape[1]) for both in zip(order[:, :k], best, strict=True)]
+            yield sums.constant("shared_with_task", [one.shared / k for one in found], name)
+            yield sums.constant("shared_with_task_p", [one.p for one in found], name)
+    if changes_model:
+        fitted = MaskedChanges.fitted_to(
+            encoder,
+            sentences["train"],
+            labels,
+            target,
+            layers=layers,
+            site=site,
+            strength=strength,
+            on_long=on_long,
+        )
+        yield from _changes_of_predictions(fitted, sentences, labels, target, sets, sums)
+
+
+def _changes_of_predictions(
+    fitted: MaskedChanges,
+    sentences: Mapping[str, Sentences],
+    labels: WordLabels,
+    target: Integers,
+    sets: Integers,
+    sums: "_SumsOfWords",
+) -> Iterator[LayerSums]:
+    """Losses of masked words with dimensions of sets (best, last, random) ablated, and words predicted after a shift."""
+    codes = labels.codes["test"]
+    randoms = [f"random {number}" for number in range(N_CHANGED)]
+    named = dict(zip(("best", "last", *randoms), sets, strict=False))
+    changes = {name: (dims, False) for name, dims in named.items()}
+    changes |= {f"shifted {name}": (dims, True) for name, dims in named.items() if name != "last"}
+    found = fitted.predictions(sentences["test"], codes, changes)
+    plain, value = found.bits[""], codes[found.words]
+    rise = {name: found.bits[name] - plain for name in named}
+    at_random = np.mean([rise[name] for name in randoms], axis=0)
+    values = {
+        "beyond_random_bits": rise["best"] - at_random,
+        "loss_increase_bits": rise["best"],
+        "bottom_increase_bits": rise["last"],
+        "random_increase_bits": at_random,
+        "loss_bits": plain,
+    }
+    groups = {"": np.ones(len(value), dtype=bool)} | {one: value == code for code, one in enumerate(labels.values)}
+    for (group, which), (metric, of_word) in product(groups.items(), values.items()):
+        if which.any() and (not group or metric in ("beyond_random_bits", "loss_increase_bits")):
+            yield sums.of(metric, of_word, which, group, words=found.words)
+    value_of_entry = values_of_entries(fitted.encoder, sentences["train"], labels.codes["train"])
+    asked = (value >= 0) & found.is_single
+    hits = {name: (value_of_entry[one] == target[value]).astype(np.float64) for name, one in found.entries.items()}
+    at_random = np.mean([hits[f"shifted {name}"] for name in randoms], axis=0)
+    shares = {"shifted": hits["shifted best"], "shifted_random": at_random, "shifted_plain": hits[""]}
+    for metric, hit in shares.items() if asked.any() else ():
+        yield sums.of(metric, hit, asked, words=found.words)
+
+
+def shift_targets(labels: WordLabels, towards: str = "") -> Integers:
+    """``[value]`` the value that words of each are shifted to: one value, and for its own words another.
+
+    These are the most frequent in train, or the one that is named; a FitError where train does not have it.
+    """
+    n_values = len(labels.values)
+    codes = labels.codes["train"]
+    frequent = np.argsort(-np.bincount(codes[codes >= 0], minlength=n_values), kind="stable")
+    if towards and towards not in labels.values:
+        raise FitError(f"no word of train has label {quoted(towards)}, to shift words to: {', '.join(labels.values)}")
+    if n_values < 2:
+        raise FitError("dimensions are ranked by labels that differ: train has fewer than two")
+    first = labels.values.index(towards) if towards else int(frequent[0])
+    second = next(int(one) for one in frequent if one != first)
+    return np.where(np.arange(n_values) == first, second, first).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _SumsOfWords:
+    """Makes statistics of values of words of test."""
+
+    layers: Layers
+    sentence: Integers  # [word]
+    n_sentences: int
+
+    def of(
+        self, metric: str, values: Floats | Bools, which: Bools, group: str = "", *, words: Integers | None = None
+    ) -> LayerSums:
+        """Mean of values ``[layer, word]`` over the words of which ``which`` is true; of ``words``, or all, in order."""
+        sentence = self.sentence if words is None else self.sentence[words]
+        about = {"n_clusters": self.n_sentences, "group": group, "layers": self.layers}
+        return mean_sums(metric, values[:, which], sentence[which], **about)  # type: ignore[arg-type]
+
+    def constant(self, metric: str, by_layer: Sequence[float] | Floats, group: str = "") -> LayerSums:
+        """A number of each layer that depends on train alone; layers without one are left out."""
+        values = np.asarray(by_layer, dtype=np.float64)
+        is_known = np.isfinite(values)
+        over = np.repeat(values[is_known, None], self.n_sentences, axis=1)
+        layers = tuple(layer for layer, known in zip(self.layers, is_known, strict=True) if known)
+        return LayerSums(metric, layers, over, np.ones((1, self.n_sentences)), "sentences", group)

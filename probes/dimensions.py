@@ -1,0 +1,150 @@
+"""Single dimensions: how much of a task is in a few of them, and what does a model lose without these?
+
+After Antverg & Belinkov (2022), *On the Pitfalls of Analyzing Individual Neurons in Language Models*, who keep apart
+what can be decoded from a dimension and what a model uses. ``dimensions:pos`` ranks the dimensions of the hidden states of
+words (``site: neurons`` the neurons of the feed-forward part) for the labels of the task ``pos``; so does any task that
+gives labels to single words. Rankings (``ranking``) are by the weights of a linear readout (``linear``, Dalvi et al.
+2019), by differences of class means (``probeless``, Antverg & Belinkov), or by a greedy choice for Gaussian classes
+(``gaussian``, Torroba Hennigen et al. 2020). All are made on train.
+
+The main number is the accuracy on test of a linear readout of the best ``k`` dimensions alone. Beside it stand as many
+dimensions from the end of the ranking, and at random; a readout of all dimensions, as it is and with the best ``k``
+at their mean; and what other tasks lose with these. In the running model the best ``k`` are ablated (their mean) in all words, which
+raises the loss of masked words, or shifted in masked words towards another label, of which words are then predicted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bertology import causal
+from bertology.causal import CausalItems, CausalProbe
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError
+from bertology.measures import share_metric, sum_metric
+from bertology.measures.sums import LayerSums
+from bertology.probing import Examples, GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
+from bertology.probing.items import sampled_sentences
+from bertology.probing.probes import labels_of_words
+
+_OTHERS = ("pos", "deprel", "feats:Number")
+
+
+@dataclass(frozen=True)
+class Dimensions(CausalProbe):
+    """How much of a task do a few dimensions hold, and what does a model lose without them?"""
+
+    of: str = "pos"
+    """The task whose labels dimensions are ranked by."""
+    ranking: Literal["linear", "probeless", "gaussian"] = "linear"
+    """Weights of a linear readout, differences of class means, or a greedy choice for Gaussian classes."""
+    k: int = 10
+    """Number of dimensions."""
+    site: Literal["hidden_state", "neurons"] = "hidden_state"
+    """What is ranked: dimensions of hidden states, or neurons of the feed-forward part of a block."""
+    others: tuple[str, ...] = ()
+    """Tasks whose best dimensions are compared; pos, deprel and feats:Number as far as the text has them, when left
+    out."""
+    predict: bool = True
+    """Whether masked words are predicted with dimensions ablated and shifted; false for models without a masked-LM
+    head."""
+    towards: str = ""
+    """Label that masked words are shifted to; the most frequent one when left out."""
+    strength: float = 1.0
+    """Factor of the shift, which is the difference of the means of two labels."""
+    most_words: int = 8_000
+    """Maximum number of words of train that dimensions are ranked by, in random sentences; half as many of dev and test.
+    Their states are held in memory, of BERT-base about 650 MB."""
+    task_form = "dimensions:{of}"
+    reference = "Antverg & Belinkov 2022; Dalvi et al. 2019; Torroba Hennigen et al. 2020"
+    reads = ("train", "dev", "test")
+    metrics = (
+        share_metric("accuracy", "share of words whose label a linear readout of the best k dimensions finds"),
+        share_metric("accuracy_random", "the same of k random dimensions"),
+        share_metric("accuracy_bottom", "the same of the last k dimensions of the ranking"),
+        sum_metric("accuracy_beyond_random", "accuracy of the best k dimensions less that of random ones"),
+        share_metric("accuracy_all", "share of words whose label a linear readout of all dimensions finds"),
+        share_metric("accuracy_ablated", "the same, with the best k dimensions at their mean"),
+        share_metric("accuracy_ablated_random", "the same, with k random dimensions at their mean"),
+        share_metric("accuracy_majority", "share of words with the label most frequent in train"),
+        sum_metric("beyond_random_bits", "loss of masked words: best k dimensions ablated minus k random ones"),
+        sum_metric("loss_increase_bits", "increase of the loss of masked words, best k dimensions at their mean"),
+        sum_metric("random_increase_bits", "increase of the loss of masked words, k random dimensions at their mean"),
+        sum_metric("bottom_increase_bits", "increase of the loss of masked words, last k dimensions at their mean"),
+        sum_metric("loss_bits", "mean cross-entropy of masked words, nothing changed", higher_is_better=False),
+        share_metric("shifted", "share of masked words predicted as words of another label, best k dimensions shifted"),
+        share_metric("shifted_random", "the same, k random dimensions shifted"),
+        share_metric("shifted_plain", "share of masked words predicted as words of that other label, nothing changed"),
+        share_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
+        share_metric("shared_with_below", "share of the best k that the layer below has among its own"),
+        sum_metric("shared_with_below_p", "p-value: probability that two random sets share as many or more"),
+        share_metric("shared_with_task", "share of the best k that another task, the group, has among its own"),
+        sum_metric("shared_with_task_p", "p-value: probability that two random sets share as many or more"),
+        share_metric("shared_chance", "share that two random sets of k dimensions have in common on average"),
+    )
+
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
+        """Words with a label; one that train does not have is left out."""
+        test = sampled_sentences(sentences["test"], self.most_words // 2)
+        train = _examples(self.of, sampled_sentences(sentences["train"], self.most_words))
+        examples = _examples(self.of, test)
+        is_known = np.isin(np.array(examples.values, dtype=object)[examples.codes], train.values)
+        n_known = int(is_known.sum())
+        skipped = {"no label": test.n_words - len(examples), "a label that train does not have": int((~is_known).sum())}
+        left = {reason: n for reason, n in skipped.items() if n}
+        return GeometryCounts(n_known, len(train), len(train.values), 0, left)
+
+    def measure(self, model: RunningModel) -> Iterator[LayerSums]:
+        """Statistics of each layer, by sentence of the sample of test."""
+        texts: dict[str, Sentences] = {}
+        for split in self.reads:
+            texts[split] = sampled_sentences(model.sentences[split], self.most_words // (1 + (split != "train")))
+        others = self.others
+        if not others:
+            others = tuple(one for one in _OTHERS if one != self.of and all(_has(one, text) for text in texts.values()))
+        yield from causal.dimensions.measure_dimensions(
+            model.encoder,
+            texts,
+            _labels(self.of, texts),
+            {name: _labels(name, texts) for name in others},
+            layers=model.layers,
+            ranking=self.ranking,
+            k=self.k,
+            site=self.site,
+            towards=self.towards,
+            strength=self.strength,
+            changes_model=self.predict,
+            on_long=model.on_long,
+        )
+
+
+def _has(task: str, text: Sentences) -> bool:
+    try:
+        return len(_examples(task, text).values) > 1
+    except CorpusError:
+        return False
+
+
+def _examples(task: str, text: Sentences) -> Examples:
+    return labels_of_words(task, text, asked_by="dimensions", remedy=", as those of pos are")
+
+
+def _labels(task: str, texts: Splits) -> "causal.erasing.WordLabels":
+    """Labels by word; one that train does not have counts as none."""
+    values, codes = _examples(task, texts["train"]).values, {}
+    for split, text in texts.items():
+        examples = _examples(task, text)
+        place = np.array([values.index(value) if value in values else -1 for value in examples.values], dtype=np.int64)
+        codes[split] = np.full(text.n_words, -1, dtype=np.int64)
+        codes[split][examples.words] = place[examples.codes]
+    return causal.erasing.WordLabels(codes, values)
+
+
+PROBE = ProbeFamily.among(
+    [*map(Dimensions, _OTHERS)],
+    argument="task whose labels dimensions are ranked by",
+    further=lambda name: Dimensions(of=get_probe(name).task),
+)
+"""``dimensions:pos``, ``dimensions:feats:Number`` and so on."""
