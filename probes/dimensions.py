@@ -1,7 +1,7 @@
 """Single dimensions: how much of a task is in a few of them, and what does a model lose without these?
 
 After Antverg & Belinkov (2022), *On the Pitfalls of Analyzing Individual Neurons in Language Models*, who keep apart
-what can be decoded from a dimension and what a model uses. ``dimensions:pos`` ranks the dimensions of the hidden states of
+what can be decoded from a dimension and what a model uses. ``dimensions:pos`` ranks the dimensions of hidden states of
 words (``site: neurons`` the neurons of the feed-forward part) for the labels of the task ``pos``; so does any task that
 gives labels to single words. Rankings (``ranking``) are by the weights of a linear readout (``linear``, Dalvi et al.
 2019), by differences of class means (``probeless``, Antverg & Belinkov), or by a greedy choice for Gaussian classes
@@ -9,8 +9,9 @@ gives labels to single words. Rankings (``ranking``) are by the weights of a lin
 
 The main number is the accuracy on test of a linear readout of the best ``k`` dimensions alone. Beside it stand as many
 dimensions from the end of the ranking, and at random; a readout of all dimensions, as it is and with the best ``k``
-at their mean; and what other tasks lose with these. In the running model the best ``k`` are ablated (their mean) in all words, which
-raises the loss of masked words, or shifted in masked words towards another label, of which words are then predicted.
+at their mean; and what other tasks lose with these. In the running model
+the best ``k`` are ablated (their mean) in all words, which raises the loss of masked words, or shifted in masked words
+towards another label, of which words are then predicted.
 """
 
 from collections.abc import Iterator
@@ -22,13 +23,13 @@ import numpy as np
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Examples, GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
 from bertology.probing.items import sampled_sentences
 from bertology.probing.probes import labels_of_words
 
+_ASKED_BY = "dimensions"
 _OTHERS = ("pos", "deprel", "feats:Number")
 
 
@@ -46,7 +47,7 @@ class Dimensions(CausalProbe):
     """What is ranked: dimensions of hidden states, or neurons of the feed-forward part of a block."""
     others: tuple[str, ...] = ()
     """Tasks whose best dimensions are compared; pos, deprel and feats:Number as far as the text has them, when left
-    out."""
+    out; the task itself counts as none."""
     predict: bool = True
     """Whether masked words are predicted with dimensions ablated and shifted; false for models without a masked-LM
     head."""
@@ -55,28 +56,41 @@ class Dimensions(CausalProbe):
     strength: float = 1.0
     """Factor of the shift, which is the difference of the means of two labels."""
     most_words: int = 8_000
-    """Maximum number of words of train that dimensions are ranked by, in random sentences; half as many of dev and test.
-    Their states are held in memory, of BERT-base about 650 MB."""
+    """Maximum number of words of train that dimensions are ranked by, in random sentences; half as many of dev and
+    test. Their states are held in memory, of BERT-base about 650 MB."""
     task_form = "dimensions:{of}"
     reference = "Antverg & Belinkov 2022; Dalvi et al. 2019; Torroba Hennigen et al. 2020"
     reads = ("train", "dev", "test")
     metrics = (
         share_metric("accuracy", "share of words whose label a linear readout of the best k dimensions finds"),
-        share_metric("accuracy_random", "the same of k random dimensions"),
-        share_metric("accuracy_bottom", "the same of the last k dimensions of the ranking"),
-        sum_metric("accuracy_beyond_random", "accuracy of the best k dimensions less that of random ones"),
-        share_metric("accuracy_all", "share of words whose label a linear readout of all dimensions finds"),
-        share_metric("accuracy_ablated", "the same, with the best k dimensions at their mean"),
-        share_metric("accuracy_ablated_random", "the same, with k random dimensions at their mean"),
-        share_metric("accuracy_majority", "share of words with the label most frequent in train"),
-        sum_metric("beyond_random_bits", "loss of masked words: best k dimensions ablated minus k random ones"),
-        sum_metric("loss_increase_bits", "increase of the loss of masked words, best k dimensions at their mean"),
-        sum_metric("random_increase_bits", "increase of the loss of masked words, k random dimensions at their mean"),
-        sum_metric("bottom_increase_bits", "increase of the loss of masked words, last k dimensions at their mean"),
+        share_metric("random_dimensions_accuracy", "the same of k random dimensions"),
+        share_metric("last_dimensions_accuracy", "the same of the last k dimensions of the ranking"),
+        sum_metric("accuracy_beyond_random_dimensions", "accuracy of the best k dimensions less that of random ones"),
+        share_metric("all_dimensions_accuracy", "share of words whose label a linear readout of all dimensions finds"),
+        share_metric("ablated_accuracy", "the same, with the best k dimensions at their mean"),
+        share_metric("random_ablated_accuracy", "the same, with k random dimensions at their mean"),
+        share_metric("majority_accuracy", "share of words with the label most frequent in train"),
+        sum_metric(
+            "loss_beyond_random_dimensions_bits", "loss of masked words: best k dimensions ablated minus k random ones"
+        ),
+        sum_metric(
+            "ablated_loss_increase_bits", "increase of the loss of masked words, best k dimensions at their mean"
+        ),
+        sum_metric(
+            "random_ablated_loss_increase_bits",
+            "increase of the loss of masked words, k random dimensions at their mean",
+        ),
+        sum_metric(
+            "last_ablated_loss_increase_bits", "increase of the loss of masked words, last k dimensions at their mean"
+        ),
         sum_metric("loss_bits", "mean cross-entropy of masked words, nothing changed", higher_is_better=False),
-        share_metric("shifted", "share of masked words predicted as words of another label, best k dimensions shifted"),
-        share_metric("shifted_random", "the same, k random dimensions shifted"),
-        share_metric("shifted_plain", "share of masked words predicted as words of that other label, nothing changed"),
+        share_metric(
+            "shifted_words", "share of masked words predicted as words of another label, best k dimensions shifted"
+        ),
+        share_metric("random_shifted_words", "the same, k random dimensions shifted"),
+        share_metric(
+            "unshifted_words", "share of masked words predicted as words of that other label, nothing changed"
+        ),
         share_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
         share_metric("shared_with_below", "share of the best k that the layer below has among its own"),
         sum_metric("shared_with_below_p", "p-value: probability that two random sets share as many or more"),
@@ -101,14 +115,16 @@ class Dimensions(CausalProbe):
         texts: dict[str, Sentences] = {}
         for split in self.reads:
             texts[split] = sampled_sentences(model.sentences[split], self.most_words // (1 + (split != "train")))
-        others = self.others
-        if not others:
-            others = tuple(one for one in _OTHERS if one != self.of and all(_has(one, text) for text in texts.values()))
+        others = tuple(one for one in self.others if one != self.of)
+        if not self.others:
+            of_others = [one for one in _OTHERS if one != self.of]
+            others = causal.erasing.tasks_with_labels(of_others, texts.values(), asked_by=_ASKED_BY)
+        labels = [causal.erasing.WordLabels.of_task(name, texts, asked_by=_ASKED_BY) for name in (self.of, *others)]
         yield from causal.dimensions.measure_dimensions(
             model.encoder,
             texts,
-            _labels(self.of, texts),
-            {name: _labels(name, texts) for name in others},
+            labels[0],
+            dict(zip(others, labels[1:], strict=True)),
             layers=model.layers,
             ranking=self.ranking,
             k=self.k,
@@ -120,26 +136,8 @@ class Dimensions(CausalProbe):
         )
 
 
-def _has(task: str, text: Sentences) -> bool:
-    try:
-        return len(_examples(task, text).values) > 1
-    except CorpusError:
-        return False
-
-
 def _examples(task: str, text: Sentences) -> Examples:
-    return labels_of_words(task, text, asked_by="dimensions", remedy=", as those of pos are")
-
-
-def _labels(task: str, texts: Splits) -> "causal.erasing.WordLabels":
-    """Labels by word; one that train does not have counts as none."""
-    values, codes = _examples(task, texts["train"]).values, {}
-    for split, text in texts.items():
-        examples = _examples(task, text)
-        place = np.array([values.index(value) if value in values else -1 for value in examples.values], dtype=np.int64)
-        codes[split] = np.full(text.n_words, -1, dtype=np.int64)
-        codes[split][examples.words] = place[examples.codes]
-    return causal.erasing.WordLabels(codes, values)
+    return labels_of_words(task, text, asked_by=_ASKED_BY, remedy=", as those of pos are")
 
 
 PROBE = ProbeFamily.among(

@@ -21,7 +21,7 @@ since other words carry the number of the subject too.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ from bertology.probing.items import sampled_sentences
 from bertology.probing.probes import labels_of_words
 
 _OTHERS = ("pos", "deprel", "feats:Number")
+_ASKED_BY = "erase_and_predict"
 _KINDS = ("", "_masked", "_visible")
 
 
@@ -142,7 +143,8 @@ class EraseAndPredict(CausalProbe):
         own = _labels(self.of, texts, within=within)
         tasks = self.others
         if not tasks:
-            tasks = tuple(one for one in _OTHERS if one != self.of and all(_has(one, text) for text in texts.values()))
+            of_others = [one for one in _OTHERS if one != self.of]
+            tasks = causal.erasing.tasks_with_labels(of_others, texts.values(), asked_by=_ASKED_BY)
         others = {name: _labels(name, texts) for name in tasks}
         groups = {}
         if self.by in texts["test"].layers:
@@ -168,26 +170,13 @@ class EraseAndPredict(CausalProbe):
         return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
 
 
-def _has(task: str, text: Sentences) -> bool:
-    try:
-        return len(_examples(task, text).values) > 1
-    except CorpusError:
-        return False
-
-
 def _examples(task: str, text: Sentences) -> Examples:
-    return labels_of_words(task, text, asked_by="erase_and_predict", remedy=", as those of pos are")
+    return labels_of_words(task, text, asked_by=_ASKED_BY, remedy=", as those of pos are")
 
 
 def _labels(task: str, texts: Splits, *, within: str = "") -> "causal.erasing.WordLabels":
     """Labels by word; those that train does not have count as none."""
-    examples = {split: _examples(task, text) for split, text in texts.items()}
-    values = examples["train"].values
-    codes: dict[str, NDArray[np.int64]] = {}
-    for split, of_split in examples.items():
-        place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
-        codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
-        codes[split][of_split.words] = place[of_split.codes]
+    labels = causal.erasing.WordLabels.of_task(task, texts, asked_by=_ASKED_BY)
     known: dict[str, int] = {}  # codes of the values of the layer, the same in all splits; 0 for words without
     groups: dict[str, NDArray[np.int64]] = {}
     for split, text in texts.items() if within else ():
@@ -197,7 +186,7 @@ def _labels(task: str, texts: Splits, *, within: str = "") -> "causal.erasing.Wo
         tags = text.layers[within]
         numbers = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
         groups[split] = numbers[tags.codes]
-    return causal.erasing.WordLabels(codes, values, groups or None)
+    return replace(labels, within=groups or None)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,17 @@
 """Which dimensions of a layer tell of a label, and what a model loses without them.
 
 :func:`measure_dimensions` ranks the dimensions of hidden states, or the neurons of feed-forward parts, for one task
-(:mod:`bertology.readouts.ranking`), fits readouts to the best, the last and random ones, and changes them in the running
-model (Antverg & Belinkov 2022). :func:`find_dimensions` gives the rankings themselves, and the words that move a
-dimension most.
+(:mod:`bertology.readouts.ranking`), fits readouts to the best, the last and random ones, and changes them in the
+running model (Antverg & Belinkov 2022). ``dimension_words.py`` shows the words that are high or low in a dimension.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -28,13 +28,14 @@ from bertology.errors import FitError, ModelError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import Bools, Floats, Layers, LayerSums, mean_sums
 from bertology.readouts import ArrayFeatures, FittedReadout, Targets, get_readout
-from bertology.readouts.ranking import Ranking, check_k, class_means, overlap, rank_dimensions
+from bertology.readouts.ranking import Ranking, check_k, overlap, rank_dimensions
 
 N_RANDOM = 5
 """Number of random sets of dimensions, whose mean is the control."""
 N_CHANGED = 3
 """Number of them that are changed in the running model, which takes a pass for each."""
 _MASKINGS = 4
+_BY_VALUE = ("loss_beyond_random_dimensions_bits", "ablated_loss_increase_bits")  # also given by label
 SPLITS = ("train", "dev", "test")
 
 
@@ -101,13 +102,15 @@ class LabelledStates:
         return np.asarray(self.targets[split].labels)[0]
 
     def rank(self, ranking: Ranking, k: int, *, within: Bools | None = None) -> Integers:
-        """``[layer, dim]`` dimensions, best first; of the words of train whose entry of ``within`` is true, if given."""
-        targets = self.targets["train"]
-        if within is not None:
+        """``[layer, dim]`` dimensions, best first; of the words of train for which ``within`` is true, if given."""
+        targets, fitted = self.targets["train"], None
+        if within is None:
+            fitted = self.fitted if ranking == "linear" else None
+        else:
             targets = Targets(np.where(within, self.codes("train"), -1)[None], self.n_classes)
         source = {split: ArrayFeatures(self.vectors[split]) for split in ("train", "dev")}
         about = {"dev": source["dev"], "dev_targets": self.targets["dev"]}
-        return rank_dimensions(source["train"], targets, ranking=ranking, k=k, **about)  # type: ignore[arg-type]
+        return rank_dimensions(source["train"], targets, ranking=ranking, k=k, fitted=fitted, **about)  # type: ignore[arg-type]
 
     def right(self, sets: Integers) -> Floats:
         """``[set, layer, word]`` of test, 1 where a readout of the dimensions ``[set, layer, k]`` alone is right."""
@@ -119,9 +122,8 @@ class LabelledStates:
         return (predicted == self.codes("test")).astype(np.float64).reshape(*sets.shape[:2], -1)
 
     def right_without(self, sets: Integers) -> tuple[Floats, Floats]:
-        """``[layer, word]`` of test, 1 where a readout of all dimensions is right; ``[set, layer, word]`` the same where
-        dimensions have their mean in train, to which it is not fitted anew."""
-        fitted = self._fit({split: ArrayFeatures(one) for split, one in self.vectors.items()})
+        """``[layer, word]`` of test, 1 where a readout of all dimensions is right; and ``[set, layer, word]`` the same
+        where the dimensions of a set have their mean in train, to which it is not fitted anew."""
         test, used = self.vectors["test"], torch.from_numpy(self.codes("train") >= 0)
         mean = self.vectors["train"][:, used].mean(dim=1)
         found = []
@@ -129,9 +131,14 @@ class LabelledStates:
             changed = test.clone()
             for layer, of_layer in enumerate(dims if dims is not None else ()):
                 changed[layer][:, of_layer] = mean[layer, of_layer]
-            predicted = fitted.predict(ArrayFeatures(changed)).labels[0]
+            predicted = self.fitted.predict(ArrayFeatures(changed)).labels[0]
             found.append((predicted == self.codes("test")).astype(np.float64))
         return found[0], np.stack(found[1:])
+
+    @cached_property
+    def fitted(self) -> FittedReadout:
+        """The linear readout of all dimensions."""
+        return self._fit({split: ArrayFeatures(one) for split, one in self.vectors.items()})
 
     def _fit(self, source: Mapping[str, ArrayFeatures]) -> FittedReadout:
         on_dev = {"dev": source["dev"], "dev_targets": self.targets["dev"]}
@@ -283,7 +290,7 @@ class MaskedPredictions:
 
 
 def values_of_entries(encoder: Encoder, sentences: Sentences, codes: Integers) -> Integers:
-    """``[entry]`` the value that words of one subword have most often in a text, −1 of entries that are none of these."""
+    """``[entry]`` the most frequent value of words of one subword in a text, −1 of entries that are no such word."""
     pieces = encoder.tokenize(sentences)
     every = pieces.places_of(np.flatnonzero((pieces.word_window >= 0) & (codes >= 0)))
     single = np.isin(every.word, np.flatnonzero(np.bincount(every.word) == 1))
@@ -363,11 +370,11 @@ def measure_dimensions(
     asked = own.codes("test") >= 0
     right = own.right(sets)
     yield sums.of("accuracy", right[0], asked)
-    yield sums.of("accuracy_bottom", right[1], asked)
-    yield sums.of("accuracy_random", right[2:].mean(0), asked)
-    yield sums.of("accuracy_beyond_random", right[0] - right[2:].mean(0), asked)
+    yield sums.of("last_dimensions_accuracy", right[1], asked)
+    yield sums.of("random_dimensions_accuracy", right[2:].mean(0), asked)
+    yield sums.of("accuracy_beyond_random_dimensions", right[0] - right[2:].mean(0), asked)
     known = own.codes("train")[own.codes("train") >= 0]
-    yield sums.of("accuracy_majority", np.broadcast_to(own.codes("test") == majority(known), right[0].shape), asked)
+    yield sums.of("majority_accuracy", np.broadcast_to(own.codes("test") == majority(known), right[0].shape), asked)
     half = sentences["train"].sentence_of_word % 2 == 0
     halves = [own.rank(ranking, k, within=which)[:, :k] for which in (half, ~half)]
     yield sums.constant("shared_chance", np.full(len(layers), k / order.shape[1]))
@@ -379,9 +386,9 @@ def measure_dimensions(
     for name, states in {"": own, **{name: LabelledStates.of(vectors, one) for name, one in others.items()}}.items():
         is_asked = states.codes("test") >= 0
         whole, without = states.right_without(sets)
-        yield sums.of("accuracy_all", whole, is_asked, name)
-        yield sums.of("accuracy_ablated", without[0], is_asked, name)
-        yield sums.of("accuracy_ablated_random", without[2:].mean(0), is_asked, name)
+        yield sums.of("all_dimensions_accuracy", whole, is_asked, name)
+        yield sums.of("ablated_accuracy", without[0], is_asked, name)
+        yield sums.of("random_ablated_accuracy", without[2:].mean(0), is_asked, name)
         if name:
             best = states.rank(ranking, k)[:, :k]
             found = [overlap(*both, order.shape[1]) for both in zip(order[:, :k], best, strict=True)]
@@ -409,7 +416,7 @@ def _changes_of_predictions(
     sets: Integers,
     sums: "_SumsOfWords",
 ) -> Iterator[LayerSums]:
-    """Losses of masked words with dimensions of sets (best, last, random) ablated, and words predicted after a shift."""
+    """Losses of masked words with best, last and random dimensions ablated, and words predicted after a shift."""
     codes = labels.codes["test"]
     randoms = [f"random {number}" for number in range(N_CHANGED)]
     named = dict(zip(("best", "last", *randoms), sets, strict=False))
@@ -420,21 +427,21 @@ def _changes_of_predictions(
     rise = {name: found.bits[name] - plain for name in named}
     at_random = np.mean([rise[name] for name in randoms], axis=0)
     values = {
-        "beyond_random_bits": rise["best"] - at_random,
-        "loss_increase_bits": rise["best"],
-        "bottom_increase_bits": rise["last"],
-        "random_increase_bits": at_random,
+        "loss_beyond_random_dimensions_bits": rise["best"] - at_random,
+        "ablated_loss_increase_bits": rise["best"],
+        "last_ablated_loss_increase_bits": rise["last"],
+        "random_ablated_loss_increase_bits": at_random,
         "loss_bits": plain,
     }
     groups = {"": np.ones(len(value), dtype=bool)} | {one: value == code for code, one in enumerate(labels.values)}
     for (group, which), (metric, of_word) in product(groups.items(), values.items()):
-        if which.any() and (not group or metric in ("beyond_random_bits", "loss_increase_bits")):
+        if which.any() and (not group or metric in _BY_VALUE):
             yield sums.of(metric, of_word, which, group, words=found.words)
     value_of_entry = values_of_entries(fitted.encoder, sentences["train"], labels.codes["train"])
     asked = (value >= 0) & found.is_single
     hits = {name: (value_of_entry[one] == target[value]).astype(np.float64) for name, one in found.entries.items()}
     at_random = np.mean([hits[f"shifted {name}"] for name in randoms], axis=0)
-    shares = {"shifted": hits["shifted best"], "shifted_random": at_random, "shifted_plain": hits[""]}
+    shares = {"shifted_words": hits["shifted best"], "random_shifted_words": at_random, "unshifted_words": hits[""]}
     for metric, hit in shares.items() if asked.any() else ():
         yield sums.of(metric, hit, asked, words=found.words)
 
@@ -467,7 +474,7 @@ class _SumsOfWords:
     def of(
         self, metric: str, values: Floats | Bools, which: Bools, group: str = "", *, words: Integers | None = None
     ) -> LayerSums:
-        """Mean of values ``[layer, word]`` over the words of which ``which`` is true; of ``words``, or all, in order."""
+        """Mean of values ``[layer, word]`` over the words for which ``which`` is true; of ``words``, or of all."""
         sentence = self.sentence if words is None else self.sentence[words]
         about = {"n_clusters": self.n_sentences, "group": group, "layers": self.layers}
         return mean_sums(metric, values[:, which], sentence[which], **about)  # type: ignore[arg-type]

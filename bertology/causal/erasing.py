@@ -6,7 +6,7 @@ words with and without the property; oracles tell how much of it is gone and how
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -25,9 +25,10 @@ from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import plan_batches
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
-from bertology.errors import ClozeError, ModelError, quoted
+from bertology.errors import ClozeError, CorpusError, ModelError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import Bools, Floats, LayerSums, cluster_sums, jackknife_sums, mean_sums
+from bertology.probing.probes import labels_of_words
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
@@ -82,6 +83,23 @@ class WordLabels:
     values: tuple[str, ...]  # the labels
     within: Mapping[str, Integers] | None = None
     """``[word]`` by split, codes of groups within which the property is erased, such as parts of speech."""
+
+    @classmethod
+    def of_task(cls, task: str, texts: Mapping[str, Sentences], *, asked_by: str) -> "WordLabels":
+        """Labels that a task gives to single words of some splits; those that train does not have count as none.
+
+        Errors are those of :func:`~bertology.probing.probes.labels_of_words`.
+        """
+        about = {"asked_by": asked_by, "remedy": ", as those of pos are"}
+        examples = {split: labels_of_words(task, text, **about) for split, text in texts.items()}
+        values, codes = examples["train"].values, dict[str, Integers]()
+        for split, of_split in examples.items():
+            place = np.array(
+                [values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64
+            )
+            codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
+            codes[split][of_split.words] = place[of_split.codes]
+        return cls(codes, values)
 
     def group(self, split: str, words: Integers) -> Integers:
         """The groups of some words; one where there are none."""
@@ -254,6 +272,19 @@ def kept_decisions(
         for metric, values in zip(("decision_kept", "decision_divergence_bits"), _mean(over, control), strict=True):
             name = metric if control == "erased" else f"{metric}_{control}"
             yield LayerSums(name, layers, values, np.broadcast_to(under, values.shape), "sentences")
+
+
+def tasks_with_labels(names: Sequence[str], texts: Iterable[Sentences], *, asked_by: str) -> tuple[str, ...]:
+    """Those of some tasks that give the words of every text two labels or more."""
+
+    def has(task: str, text: Sentences) -> bool:
+        try:
+            return len(labels_of_words(task, text, asked_by=asked_by, remedy="").values) > 1
+        except CorpusError:
+            return False
+
+    every = list(texts)
+    return tuple(name for name in names if all(has(name, text) for text in every))
 
 
 # Texts of which some words are masked.

@@ -5,14 +5,14 @@ compare: the weights of a linear readout (Dalvi et al. 2019), differences of cla
 greedy choice of dimensions for Gaussian classes (Torroba Hennigen et al. 2020).
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from bertology._lazy import scipy
 from bertology._names import check_name
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, Targets, get_readout
+from bertology.readouts._base import FittedReadout, Floats, Integers, Targets, get_readout
 from bertology.readouts._sources import ArrayFeatures
 
 Ranking = Literal["linear", "probeless", "gaussian"]
@@ -110,7 +110,14 @@ def class_means(vectors: Floats, labels: Integers, n_classes: int) -> Floats:
 
 
 def rank_dimensions(
-    vectors: ArrayFeatures, targets: Targets, *, dev: ArrayFeatures, dev_targets: Targets, ranking: Ranking, k: int
+    vectors: ArrayFeatures,
+    targets: Targets,
+    *,
+    dev: ArrayFeatures,
+    dev_targets: Targets,
+    ranking: Ranking,
+    k: int,
+    fitted: FittedReadout | None = None,
 ) -> Integers:
     """``[layer, dim]`` the dimensions of each layer, those that tell most of a label first.
 
@@ -120,6 +127,7 @@ def rank_dimensions(
         dev: vectors and, as ``dev_targets``, labels that the strength of a linear readout is chosen on.
         ranking: ``linear``, by weights for dimensions of one standard deviation; ``probeless``; or ``gaussian``.
         k: number of dimensions that are asked for, 1 or more and at most the width.
+        fitted: the linear readout of these vectors and labels, where there is one already.
 
     Raises:
         FitError: ``k`` does not fit, or train has not two labels.
@@ -132,8 +140,8 @@ def rank_dimensions(
         raise FitError("dimensions are ranked by labels that differ: train has fewer than two")
     every = [vectors.layer(place).double().cpu().numpy() for place in range(vectors.n_layers)]
     if ranking == "linear":
-        fitted = get_readout("linear").fit(vectors, targets, dev=dev, dev_targets=dev_targets)
-        weights = fitted.model.coefficients[0, :, 0].double().cpu().numpy()  # [layer, class, dim]
+        readout: Any = fitted or get_readout("linear").fit(vectors, targets, dev=dev, dev_targets=dev_targets)
+        weights = readout.model.coefficients[0, :, 0].double().cpu().numpy()  # [layer, class, dim]
         spread = [of_layer[labels >= 0].std(axis=0) for of_layer in every]
         return np.stack([rank_by_weights(one * by) for one, by in zip(weights, spread, strict=True)])
     if ranking == "probeless":

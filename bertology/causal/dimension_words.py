@@ -1,0 +1,211 @@
+"""The dimensions of a layer that tell most of a label, and the words that are high or low in each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from bertology._lazy import pd
+from bertology._names import folder_name, layer_label
+from bertology._page import framed, full_page, write_page
+from bertology.causal.dimensions import SPLITS, LabelledStates, word_states
+from bertology.causal.erasing import Integers, WordLabels
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+from bertology.encoders.interventions import Site
+from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import Floats
+from bertology.probing.items import sampled_sentences
+from bertology.readouts.ranking import Ranking, overlap
+
+_WIDTH = 40  # characters of the text on each side of a word
+
+
+class MovedWord(NamedTuple):
+    """A word form that is high or low in a dimension."""
+
+    word: str
+    z: float  # mean over its occurrences, in standard deviations from the mean of all words
+    n: int  # number of its occurrences
+    before: str  # text before its most extreme occurrence
+    after: str
+
+
+@dataclass(frozen=True, eq=False)
+class RankedDimension:
+    """One of the best dimensions of a layer."""
+
+    layer: int
+    rank: int  # from 1
+    dimension: int
+    labels: tuple[tuple[str, float], ...]  # labels and the mean z of their words in train, the highest first
+    high: tuple[MovedWord, ...]
+    low: tuple[MovedWord, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RankedDimensions:
+    """The best dimensions of some layers for a task, with the words that they move most; shows as a page."""
+
+    model: str
+    corpus: str
+    task: str
+    ranking: str
+    site: str
+    layers: tuple[int, ...]
+    order: Integers
+    """``[layer, dim]`` all dimensions of each layer, those that tell most of the label first."""
+    best: tuple[RankedDimension, ...]
+    """The best of each layer, in order."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row for each word, with its layer, dimension, end (``high`` or ``low``) and context."""
+        rows = [
+            {"layer": one.layer, "rank": one.rank, "dimension": one.dimension, "end": end, **word._asdict()}
+            for one in self.best
+            for end in ("high", "low")
+            for word in getattr(one, end)
+        ]
+        return pd.DataFrame(rows)
+
+    def overlaps(self, other: "RankedDimensions | None" = None, *, k: int = 10) -> "pd.DataFrame":
+        """How many of the best ``k`` each two layers share, here or with another task or ranking of the same model.
+
+        Columns are ``layer``, ``other_layer``, ``shared``, ``expected`` by chance, and ``p``, the probability that two
+        random sets share as many. A ModelError for vectors of other widths.
+        """
+        other, dim = other or self, self.order.shape[1]
+        if other.order.shape[1] != dim:
+            raise ModelError(f"rankings of {dim} and {other.order.shape[1]} dimensions: give two of one model and site")
+        rows = [
+            {"layer": a, "other_layer": b, **overlap(own[:k], its[:k], dim)._asdict()}
+            for a, own in zip(self.layers, self.order, strict=True)
+            for b, its in zip(other.layers, other.order, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    @property
+    def html(self) -> str:
+        """A page with a table of the dimensions of each layer; it makes no request."""
+        return full_page(
+            "causal/assets/dimensions.html",
+            title=f"Dimensions for {self.task}",
+            styles=[],
+            scripts=[],
+            data={},
+            about=f"{folder_name(self.model)}, {self.site.replace('_', ' ')}, {self.corpus}, {self.ranking} ranking",
+            task=self.task,
+            layers=[(layer_label(one), [best for best in self.best if best.layer == one]) for one in self.layers],
+        )
+
+    def save(self, path: Any) -> Any:
+        """Write the page."""
+        return write_page(path, self.html)
+
+    def _repr_html_(self) -> str:
+        return framed(self.html, title=f"Dimensions for {self.task}", height=700)
+
+
+def find_dimensions(
+    encoder: Encoder,
+    corpus: Mapping[str, Sentences],
+    task: str,
+    *,
+    layers: Sequence[int],
+    ranking: Ranking = "linear",
+    k: int = 10,
+    site: Site = "hidden_state",
+    words: int = 5,
+    least: int = 2,
+    most_words: int = 8_000,
+) -> RankedDimensions:
+    """Rank the dimensions of each layer for a task, and find the words that move the best of them most.
+
+    Args:
+        encoder: the model.
+        corpus: with the splits train and dev, and test, which is read for its labels alone.
+        task: a task that gives labels to single words, such as ``pos``.
+        layers: from 0, or of neurons from 1.
+        ranking: ``linear``, ``probeless`` or ``gaussian``.
+        k: number of dimensions of each layer that are shown.
+        site: ``hidden_state``, or ``neurons`` of the feed-forward part.
+        words: number of words at each end of a dimension.
+        least: number of occurrences in train that a word form has at least, so that a mean is of more than one.
+        most_words: words of train that are read at most, in random sentences; half as many of other splits.
+
+    Raises:
+        BertologyError: the task has no labels of single words, ``k`` does not fit, or no word is frequent enough.
+    """
+    texts = {name: sampled_sentences(corpus[name], most_words // (1 + (name != "train"))) for name in SPLITS}
+    labels = WordLabels.of_task(task, texts, asked_by="dimensions")
+    if site != "hidden_state" and 0 in layers:
+        raise ModelError(f"site {site}: the embeddings have none: give layers from 1")
+    read = {name: word_states(encoder, texts[name], layers=layers, site=site, on_long="window") for name in SPLITS[:2]}
+    read["test"] = read["dev"][:, :0]
+    labels = WordLabels({**labels.codes, "test": labels.codes["test"][:0]}, labels.values)
+    states = LabelledStates.of(read, labels)
+    order = states.rank(ranking, k)
+    text = _ReadText(texts["train"], states.codes("train"), labels.values, least)
+    best = [
+        RankedDimension(layer, rank, int(dim), *text.ends(read["train"][place, :, int(dim)], words))
+        for place, layer in enumerate(layers)
+        for rank, dim in enumerate(order[place, :k], 1)
+    ]
+    corpus_name = str(getattr(corpus, "name", "corpus"))
+    return RankedDimensions(encoder.name, corpus_name, task, ranking, site, tuple(layers), order, tuple(best))
+
+
+class _ReadText:
+    """A text whose word forms are compared in one dimension."""
+
+    def __init__(self, sentences: Sentences, codes: Integers, values: tuple[str, ...], least: int) -> None:
+        self._sentences, self._codes, self._values = sentences, codes, values
+        lower = np.array([form.lower() for form in sentences.forms.values], dtype=object)
+        self._forms, of_form = np.unique(lower.astype(str), return_inverse=True)
+        self._form = of_form[sentences.forms.codes]
+        self._is_shown = np.bincount(self._form, minlength=len(self._forms)) >= least
+        if not self._is_shown.any():
+            raise CorpusError(f"no word form occurs {least} times in train: give more text, or a smaller least")
+
+    def ends(
+        self, values: Tensor, n: int
+    ) -> tuple[tuple[tuple[str, float], ...], tuple[MovedWord, ...], tuple[MovedWord, ...]]:
+        """Labels by their mean, the highest words and the lowest, from the values ``[word]`` of a dimension."""
+        found = values.double().numpy()
+        is_read = np.isfinite(found)
+        spread = found[is_read].std()
+        z = np.where(is_read, (found - found[is_read].mean()) / (spread or 1.0), 0.0)
+        means, _ = self._means(z, self._form, is_read, len(self._forms))
+        of_label, n_labelled = self._means(z, self._codes, is_read & (self._codes >= 0), len(self._values))
+        labels = [(self._values[code], float(of_label[code])) for code in np.argsort(-of_label) if n_labelled[code]]
+        order = [int(form) for form in np.argsort(-means, kind="stable") if self._is_shown[form] and means[form] != 0]
+        ends = (order[:n], order[::-1][:n])
+        high, low = (
+            tuple(self._word(form, means, z * sign) for form in one) for one, sign in zip(ends, (1, -1), strict=True)
+        )
+        return tuple(labels), high, low
+
+    @staticmethod
+    def _means(z: Floats, groups: Integers, which: "np.ndarray[Any, Any]", n: int) -> tuple[Floats, Integers]:
+        count = np.bincount(groups[which], minlength=n)
+        return np.bincount(groups[which], z[which], minlength=n) / np.maximum(count, 1), count
+
+    def _word(self, form: int, means: Floats, z: Floats) -> MovedWord:
+        places = np.flatnonzero(self._form == form)
+        word = int(places[z[places].argmax()])
+        number = int(self._sentences.sentence_of_word[word])
+        sentence = self._sentences[number]
+        start, end = sentence.spans[word - int(self._sentences.starts[number])]
+        before, after = sentence.text[max(0, start - _WIDTH) : start], sentence.text[end : end + _WIDTH]
+        return MovedWord(str(self._forms[form]), float(means[form]), len(places), before, after)
+
+
+def lines_of(found: RankedDimensions) -> Iterator[list[str]]:
+    """Rows of a table: dimension, labels at both ends, and words at both ends with their means."""
+    yield ["layer", "dimension", "high in", "low in", "high words", "low words"]
+    for one in found.best:
+        ends = [", ".join(f"{word.word} {word.z:+.1f}" for word in end) for end in (one.high, one.low)]
+        labels = [f"{label} {z:+.1f}" for label, z in (one.labels[0], one.labels[-1])]
+        yield [layer_label(one.layer), str(one.dimension), *labels, *ends]
