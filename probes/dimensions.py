@@ -53,8 +53,9 @@ class Dimensions(CausalProbe):
     head."""
     towards: str = ""
     """Label that masked words are shifted to; the most frequent one when left out."""
-    strength: float = 1.0
-    """Factor of the shift, which is the difference of the means of two labels."""
+    strength: float = 8.0
+    """Factor of the shift, by the difference of the means of two labels; the authors take up to 8, less for dimensions
+    of lower rank."""
     most_words: int = 8_000
     """Maximum number of words of train that dimensions are ranked by, in random sentences; half as many of dev and
     test. Their states are held in memory, of BERT-base about 650 MB."""

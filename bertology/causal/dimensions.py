@@ -173,7 +173,9 @@ class MaskedChanges:
     site: Site
     on_long: OnLong
     means: Mapping[Kind, Tensor]  # [layer, dim] means of the subwords of words of train, masked and visible ones
-    moves: Tensor  # [value, layer, dim] what is added to a masked word of each value to shift it
+    moves: Tensor
+    """``[value, layer, dim]`` what is added to a masked word of each value to shift it; NaN where no masked word of
+    train has it, so that its words are not shifted."""
 
     @classmethod
     def fitted_to(
@@ -207,10 +209,17 @@ class MaskedChanges:
         total = {kind: torch.stack(parts).sum(0) for kind, parts in sums.items()}
         means = {kind: one.sum(0)[:, :-1] / one.sum(0)[:, -1:] for kind, one in total.items()}
         of_value = total["masked"][:-1, :, :-1] / total["masked"][:-1, :, -1:]
-        if missing := [labels.values[code] for code in np.flatnonzero(of_value.isnan().any(2).any(1).numpy())]:
-            raise FitError(f"no masked word of train has label {quoted(missing[0])}: give more text (most_words)")
+        missing = of_value.isnan().flatten(1).any(1).numpy()
+        if missing[target].any():
+            value = labels.values[target[missing[target].argmax()]]
+            raise FitError(f"no masked word of train has label {quoted(value)}, to shift words to: give more text")
         moves = strength * (of_value[torch.from_numpy(target)] - of_value)
         return cls(encoder, tuple(layers), site, on_long, means, moves)
+
+    def is_shifted(self, codes: Integers) -> Bools:
+        """``[word]`` whether words with these values are shifted, of which −1 is none."""
+        known = np.append(self.moves.isfinite().flatten(1).all(1).numpy(), False)
+        return np.asarray(known[codes])
 
     def predictions(
         self, sentences: Sentences, codes: Integers, changes: Mapping[str, tuple[Integers, bool]]
@@ -256,7 +265,7 @@ class MaskedChanges:
                 state[rows[:, None], columns[:, None], at] = self.means[kind][place, at].to(state)
             return state
         of_place = torch.from_numpy(codes[batch.words])
-        chosen = batch.kinds["masked"][tuple(batch.positions.T)] & (of_place >= 0)
+        chosen = batch.kinds["masked"][tuple(batch.positions.T)] & torch.from_numpy(self.is_shifted(codes[batch.words]))
         rows, columns = batch.positions[chosen].T
         move = self.moves[of_place[chosen], place][:, at].to(state)
         state[rows[:, None], columns[:, None], at] = state[rows[:, None], columns[:, None], at] + move
@@ -316,7 +325,7 @@ def measure_dimensions(
     k: int,
     site: Site = "hidden_state",
     towards: str = "",
-    strength: float = 1.0,
+    strength: float = 8.0,
     changes_model: bool = True,
     on_long: OnLong = "window",
 ) -> Iterator[LayerSums]:
@@ -438,7 +447,7 @@ def _changes_of_predictions(
         if which.any() and (not group or metric in _BY_VALUE):
             yield sums.of(metric, of_word, which, group, words=found.words)
     value_of_entry = values_of_entries(fitted.encoder, sentences["train"], labels.codes["train"])
-    asked = (value >= 0) & found.is_single
+    asked = fitted.is_shifted(value) & found.is_single
     hits = {name: (value_of_entry[one] == target[value]).astype(np.float64) for name, one in found.entries.items()}
     at_random = np.mean([hits[f"shifted {name}"] for name in randoms], axis=0)
     shares = {"shifted_words": hits["shifted best"], "random_shifted_words": at_random, "unshifted_words": hits[""]}

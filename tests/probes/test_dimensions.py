@@ -1,0 +1,57 @@
+"""The task dimensions: rows of a run, and errors that name the task and the remedy."""
+
+import pytest
+
+import bertology
+from bertology.errors import BertologyError
+from bertology.probing import get_probe
+
+SETTINGS = {"most_words": 400, "ranking": "probeless", "k": 6, "others": [["deprel"]]}
+
+
+def ask(task="dimensions:pos", **settings):
+    readout = {"name": "interventions", "settings": {**SETTINGS, **settings}}
+    return bertology.probe(task, readout=readout, layers=[0, 2], controls="none")
+
+
+def test_a_run_has_rows_by_layer_and_group():
+    results = ask()
+    rows = {(row.metric, row.layer, row.group or ""): row for row in results.rows}
+    one = rows["accuracy", 2, ""]
+    difference = one.value - rows["random_dimensions_accuracy", 2, ""].value
+    assert rows["accuracy_beyond_random_dimensions", 2, ""].value == pytest.approx(difference)
+    assert rows["majority_accuracy", 2, ""].value < one.value <= 1
+    assert one.ci_low < one.value < one.ci_high
+    lost = rows["ablated_loss_increase_bits", 2, ""].value - rows["random_ablated_loss_increase_bits", 2, ""].value
+    assert rows["loss_beyond_random_dimensions_bits", 2, ""].value == pytest.approx(lost)
+    assert 0 <= rows["shared_with_task", 2, "deprel"].value <= 1
+    assert ("ablated_accuracy", 2, "deprel") in rows
+    assert ("ablated_loss_increase_bits", 2, "NOUN") in rows
+    assert "random dimensions accuracy" in str(results)
+
+
+def test_neurons_have_no_embeddings():
+    rows = ask(site="neurons", predict=False).rows
+    assert {row.layer for row in rows} == {2}
+    assert not any("bits" in row.metric for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("dimensions:pos", {"k": 1000}, "dimensions:pos.*the best 1000 dimensions: vectors have"),
+        ("dimensions:pos", {"ranking": "probless"}, "ranking"),
+        ("dimensions:chunk", {}, "dimensions:chunk"),
+        ("dimensions:agreement", {}, "no labels of words"),
+    ],
+)
+def test_mistakes_name_the_task_and_the_remedy(task, settings, words):
+    with pytest.raises(BertologyError, match=words):
+        ask(task, **settings)
+
+
+def test_names():
+    with pytest.raises(BertologyError, match="dimensions"):
+        get_probe("dimensions")
+    with pytest.raises(BertologyError, match="unknown task"):
+        get_probe("dimensions:posse")
