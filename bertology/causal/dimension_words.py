@@ -117,7 +117,7 @@ def find_dimensions(
     ranking: Ranking = "linear",
     k: int = 10,
     site: Site = "hidden_state",
-    words: int = 5,
+    n_words: int = 5,
     least: int = 2,
     most_words: int = 8_000,
 ) -> RankedDimensions:
@@ -131,7 +131,7 @@ def find_dimensions(
         ranking: ``linear``, ``probeless`` or ``gaussian``.
         k: number of dimensions of each layer that are shown.
         site: ``hidden_state``, or ``neurons`` of the feed-forward part.
-        words: number of words at each end of a dimension.
+        n_words: number of words at each end of a dimension.
         least: number of occurrences in train that a word form has at least, so that a mean is of more than one.
         most_words: words of train that are read at most, in random sentences; half as many of other splits.
 
@@ -149,7 +149,7 @@ def find_dimensions(
     order = states.rank(ranking, k)
     text = _ReadText(texts["train"], states.codes("train"), labels.values, least)
     best = [
-        RankedDimension(layer, rank, int(dim), *text.ends(read["train"][place, :, int(dim)], words))
+        RankedDimension(layer, rank, int(dim), *text.ends(read["train"][place, :, int(dim)], n_words))
         for place, layer in enumerate(layers)
         for rank, dim in enumerate(order[place, :k], 1)
     ]

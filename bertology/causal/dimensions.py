@@ -26,7 +26,7 @@ from bertology.encoders.interventions import Intervention, Site, starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import FitError, ModelError, quoted
 from bertology.measures import majority
-from bertology.measures.sums import Bools, Floats, Layers, LayerSums, mean_sums
+from bertology.measures.sums import Bools, Floats, Layers, LayerSums, cluster_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FittedReadout, Targets, get_readout
 from bertology.readouts.ranking import Ranking, check_k, overlap, rank_dimensions
 
@@ -99,7 +99,8 @@ class LabelledStates:
 
     def codes(self, split: str) -> Integers:
         """``[word]`` labels, −1 for none."""
-        return np.asarray(self.targets[split].labels)[0]
+        labels: Integers = np.asarray(self.targets[split].labels)[0]
+        return labels
 
     def rank(self, ranking: Ranking, k: int, *, within: Bools | None = None) -> Integers:
         """``[layer, dim]`` dimensions, best first; of the words of train for which ``within`` is true, if given."""
@@ -119,7 +120,8 @@ class LabelledStates:
         }
         fitted = self._fit(source)
         predicted = fitted.predict(source["test"]).labels[0]
-        return (predicted == self.codes("test")).astype(np.float64).reshape(*sets.shape[:2], -1)
+        is_right: Floats = (predicted == self.codes("test")).astype(np.float64).reshape(*sets.shape[:2], -1)
+        return is_right
 
     def right_without(self, sets: Integers) -> tuple[Floats, Floats]:
         """``[layer, word]`` of test, 1 where a readout of all dimensions is right; and ``[set, layer, word]`` the same
@@ -169,7 +171,7 @@ class MaskedChanges:
     """A masked language model in one layer of which dimensions of words are changed, at some site."""
 
     encoder: Encoder
-    layers: Layers
+    layers: tuple[int, ...]
     site: Site
     on_long: OnLong
     means: Mapping[Kind, Tensor]  # [layer, dim] means of the subwords of words of train, masked and visible ones
@@ -247,10 +249,7 @@ class MaskedChanges:
                 entries[name][place, given.places] = logs.argmax(1).cpu().numpy()
         word, sizes = np.unique(text.places.word, return_counts=True)
         order = np.searchsorted(word, text.places.word)
-        of_word = {
-            name: np.stack([np.bincount(order, of_layer, minlength=len(word)) for of_layer in one])
-            for name, one in bits.items()
-        }
+        of_word = {name: cluster_sums(one, order, len(word)) for name, one in bits.items()}
         first = np.unique(order, return_index=True)[1]
         return MaskedPredictions(word, sizes == 1, of_word, {name: one[:, first] for name, one in entries.items()})
 

@@ -14,7 +14,8 @@ from bertology.cli._options import COMMANDS, closing
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 _PANELS = {
     "Ask": "probe compare primer run",
-    "Look at one text": "cloze answer attention tree patch circuit attribute align neighbours tokenize explore",
+    "Look at one text": "cloze answer attention tree patch circuit attribute align neighbours tokenize dimensions "
+    "explore",
     "Change a model": "finetune compress pretrain landscape",
     "Keep": "plan merge verify rerun report paper explain cache",
     "Look up": "tasks readouts models corpora schema doctor",

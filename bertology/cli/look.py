@@ -603,6 +603,43 @@ def _neighbours_lines(found: Neighbours) -> list[str]:
 
 
 @command(
+    "how-to/patching",
+    "bertology dimensions pos --layers 2",
+    "bertology dimensions feats:Number --site neurons --ranking probeless",
+    settings="model corpus columns layers dtype device revision trust_remote_code",
+    of={"bertology.causal.dimension_words:find_dimensions": "ranking k site n_words least most_words"},
+    corpus=("pocket", "Corpus with the labels: pocket, ud:en_ewt, a path."),
+    layers=("-1", "Layers to show: 4, 1-3 or -1."),
+)
+def dimensions(task: str, *, format: Format = "table", out: Path | None = None, **settings: Any) -> None:
+    """Show which dimensions of a layer tell most of a label, and the words that are high or low in each.
+
+    What a model loses without them is measured by the task dimensions:TASK of bertology probe.
+
+    Args:
+        task: A task that gives labels to single words: pos, deprel, feats:Number.
+        out: Page to write, with the words in context.
+    """
+    from bertology.causal.dimension_words import find_dimensions, lines_of
+    from bertology.families.request import parse_layers
+
+    if out is not None and not is_page(out):
+        raise typer.BadParameter(f"{out}: name a page (.html)", param_hint="--out")
+    how = {name: settings.pop(name) for name in ("dtype", "device", "revision", "trust_remote_code")}
+    encoder = bertology.load_encoder(settings.pop("model"), **how)
+    corpus = bertology.load_corpus(settings.pop("corpus"), columns=settings.pop("columns"))
+    chosen = parse_layers(settings.pop("layers"), encoder.n_layers)
+    found = find_dimensions(encoder, corpus, task, layers=chosen, **settings)
+    if out is not None:
+        found.save(out)
+        typer.echo(f"words of dimensions in {out}", err=True)
+    about = {name: getattr(found, name) for name in ("task", "model", "corpus", "ranking", "site")}
+    notes = ["", "numbers: mean z of the words of a label or form, in standard deviations from the mean of all words"]
+    notes.append(f"model: {folder_name(found.model)}; ranked on train of {found.corpus} ({found.ranking})")
+    print_found(format, aligned(list(lines_of(found))), found.to_pandas, about, notes=notes)
+
+
+@command(
     "how-to/geometry",
     'bertology align "Oscar has seen it." "Сази пида гилогане."',
     "bertology align --file pairs.txt --format pharaoh",

@@ -181,7 +181,7 @@ def corpus():
 @pytest.mark.parametrize("site", SITES)
 def test_words_of_a_dimension_by_hand(encoder, site):
     texts = corpus()
-    found = find_dimensions(encoder, texts, "pos", layers=(2,), k=2, words=3, site=site, ranking="probeless")
+    found = find_dimensions(encoder, texts, "pos", layers=(2,), k=2, n_words=3, site=site, ranking="probeless")
     states = word_states(encoder, texts["train"], layers=(2,), site=site, on_long="window")[0]
     for one in found.best:
         values = states[:, one.dimension].double().numpy()

@@ -296,6 +296,8 @@ def changed_at(site: Site, change: Callable[[Tensor], Tensor], pieces: Any, laye
         block = body.encoder.layer[layer - 1]
         if site == "head":
             return block.attention.output.dense.register_forward_pre_hook(lambda _, args: (exchange(args[0]),))
+        if site == "neurons":
+            return block.intermediate.register_forward_hook(lambda _, args, output: exchange(output))
         part = {
             "hidden_state": block,
             "attention_output": block.attention.output.dense,
@@ -334,6 +336,7 @@ def test_nothing_intervened_is_the_plain_model_bit_for_bit(pocket: Encoder) -> N
 def test_words_are_changed_as_by_plain_hooks(pocket: Encoder, site: Site) -> None:
     width = pocket.dim // pocket.n_heads
     dim, head = (width, 2) if site in ("head", "values") else (pocket.dim, None)
+    dim = pocket.model.body.config.intermediate_size if site == "neurons" else dim
     generator = torch.Generator().manual_seed(1)
     vector, matrix = torch.randn(dim, generator=generator), torch.randn(dim, dim, generator=generator)
     usual: list[tuple[Callable[..., Intervention], Tensor, Callable[[Tensor], Tensor]]] = [

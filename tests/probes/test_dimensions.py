@@ -41,7 +41,7 @@ def test_neurons_have_no_embeddings():
     [
         ("dimensions:pos", {"k": 1000}, "dimensions:pos.*the best 1000 dimensions: vectors have"),
         ("dimensions:pos", {"ranking": "probless"}, "ranking"),
-        ("dimensions:chunk", {}, "dimensions:chunk"),
+        ("dimensions:edge_entities", {}, "items of .edge_entities. are not single words of one label"),
         ("dimensions:agreement", {}, "no labels of words"),
     ],
 )
