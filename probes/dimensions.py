@@ -93,6 +93,7 @@ class Dimensions(CausalProbe):
             "unshifted_words", "share of masked words predicted as words of that other label, nothing changed"
         ),
         share_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
+        sum_metric("shared_by_halves_p", "p-value: probability that two random sets share as many or more"),
         share_metric("shared_with_below", "share of the best k that the layer below has among its own"),
         sum_metric("shared_with_below_p", "p-value: probability that two random sets share as many or more"),
         share_metric("shared_with_task", "share of the best k that another task, the group, has among its own"),

@@ -12,11 +12,10 @@ from bertology._names import folder_name, layer_label
 from bertology._page import framed, full_page, write_page
 from bertology.causal.dimensions import SPLITS, LabelledStates, word_states
 from bertology.causal.erasing import Integers, WordLabels
-from bertology.corpora import Sentences
+from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import Site
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import Floats
 from bertology.probing.items import sampled_sentences
 from bertology.readouts.ranking import Ranking, overlap
 
@@ -110,7 +109,7 @@ class RankedDimensions:
 
 def find_dimensions(
     encoder: Encoder,
-    corpus: Mapping[str, Sentences],
+    corpus: Corpus | Mapping[str, Sentences],
     task: str,
     *,
     layers: Sequence[int],
@@ -161,45 +160,30 @@ class _ReadText:
     """A text whose word forms are compared in one dimension."""
 
     def __init__(self, sentences: Sentences, codes: Integers, values: tuple[str, ...], least: int) -> None:
-        self._sentences, self._codes, self._values = sentences, codes, values
-        lower = np.array([form.lower() for form in sentences.forms.values], dtype=object)
-        self._forms, of_form = np.unique(lower.astype(str), return_inverse=True)
-        self._form = of_form[sentences.forms.codes]
-        self._is_shown = np.bincount(self._form, minlength=len(self._forms)) >= least
-        if not self._is_shown.any():
+        self._sentences, self._least = sentences, least
+        forms = np.array([form.lower() for form in sentences.forms.values], dtype=object)
+        labels = np.array([*values, None], dtype=object)  # the last for −1
+        self._words = pd.DataFrame({"form": forms[sentences.forms.codes], "label": labels[codes]})
+        if self._words.form.value_counts().max() < least:
             raise CorpusError(f"no word form occurs {least} times in train: give more text, or a smaller least")
 
-    def ends(
-        self, values: Tensor, n: int
-    ) -> tuple[tuple[tuple[str, float], ...], tuple[MovedWord, ...], tuple[MovedWord, ...]]:
+    def ends(self, values: Tensor, n: int) -> tuple[Any, Any, Any]:
         """Labels by their mean, the highest words and the lowest, from the values ``[word]`` of a dimension."""
         found = values.double().numpy()
-        is_read = np.isfinite(found)
-        spread = found[is_read].std()
-        z = np.where(is_read, (found - found[is_read].mean()) / (spread or 1.0), 0.0)
-        means, _ = self._means(z, self._form, is_read, len(self._forms))
-        of_label, n_labelled = self._means(z, self._codes, is_read & (self._codes >= 0), len(self._values))
-        labels = [(self._values[code], float(of_label[code])) for code in np.argsort(-of_label) if n_labelled[code]]
-        order = [int(form) for form in np.argsort(-means, kind="stable") if self._is_shown[form] and means[form] != 0]
-        ends = (order[:n], order[::-1][:n])
-        high, low = (
-            tuple(self._word(form, means, z * sign) for form in one) for one, sign in zip(ends, (1, -1), strict=True)
-        )
-        return tuple(labels), high, low
+        words = self._words.assign(z=(found - np.nanmean(found)) / (np.nanstd(found) or 1.0)).dropna(subset="z")
+        labels = words.groupby("label").z.mean().sort_values(ascending=False)
+        forms = words.groupby("form").z.agg(["mean", "size", "idxmax", "idxmin"])
+        forms = forms[forms["size"] >= self._least].sort_values("mean", ascending=False, kind="stable")
+        high = tuple(self._word(one, one.idxmax) for one in forms[:n].itertuples())
+        low = tuple(self._word(one, one.idxmin) for one in forms[::-1][:n].itertuples())
+        return tuple(labels.items()), high, low
 
-    @staticmethod
-    def _means(z: Floats, groups: Integers, which: "np.ndarray[Any, Any]", n: int) -> tuple[Floats, Integers]:
-        count = np.bincount(groups[which], minlength=n)
-        return np.bincount(groups[which], z[which], minlength=n) / np.maximum(count, 1), count
-
-    def _word(self, form: int, means: Floats, z: Floats) -> MovedWord:
-        places = np.flatnonzero(self._form == form)
-        word = int(places[z[places].argmax()])
+    def _word(self, form: Any, word: Any) -> MovedWord:
         number = int(self._sentences.sentence_of_word[word])
         sentence = self._sentences[number]
         start, end = sentence.spans[word - int(self._sentences.starts[number])]
         before, after = sentence.text[max(0, start - _WIDTH) : start], sentence.text[end : end + _WIDTH]
-        return MovedWord(str(self._forms[form]), float(means[form]), len(places), before, after)
+        return MovedWord(form.Index, form.mean, form.size, before, after)
 
 
 def lines_of(found: RankedDimensions) -> Iterator[list[str]]:

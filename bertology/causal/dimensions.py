@@ -16,14 +16,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertology.causal.erasing import KINDS, SEED, Integers, Kind, WordBatch, WordLabels, word_batches
+from bertology.causal.erasing import (
+    KINDS,
+    SEED,
+    Integers,
+    Kind,
+    MaskedReading,
+    WordBatch,
+    WordLabels,
+    log_probs,
+    word_batches,
+)
 from bertology.causal.patching import intervening_in
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import plan_batches
 from bertology.encoders.interventions import Intervention, Site, starting_from
-from bertology.encoders.masked_loss import SHARE, MaskedText
+from bertology.encoders.masked_loss import SHARE
 from bertology.errors import FitError, ModelError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import Bools, Floats, Layers, LayerSums, cluster_sums, mean_sums
@@ -95,7 +105,8 @@ class LabelledStates:
         """Vectors with the labels of a task; a word that is not read has none."""
         codes = {split: np.where(_is_read(of_split), labels.codes[split], -1) for split, of_split in vectors.items()}
         targets = {split: Targets(of_split[None], len(labels.values)) for split, of_split in codes.items()}
-        return cls({split: one.nan_to_num() for split, one in vectors.items()}, targets, len(labels.values))
+        known = {split: one if _is_read(one).all() else one.nan_to_num() for split, one in vectors.items()}
+        return cls(known, targets, len(labels.values))
 
     def codes(self, split: str) -> Integers:
         """``[word]`` labels, −1 for none."""
@@ -170,10 +181,8 @@ def random_sets(n: int, n_layers: int, k: int, dim: int, *, seed: int = SEED) ->
 class MaskedChanges:
     """A masked language model in one layer of which dimensions of words are changed, at some site."""
 
-    encoder: Encoder
-    layers: tuple[int, ...]
+    reading: MaskedReading
     site: Site
-    on_long: OnLong
     means: Mapping[Kind, Tensor]  # [layer, dim] means of the subwords of words of train, masked and visible ones
     moves: Tensor
     """``[value, layer, dim]`` what is added to a masked word of each value to shift it; NaN where no masked word of
@@ -181,25 +190,16 @@ class MaskedChanges:
 
     @classmethod
     def fitted_to(
-        cls,
-        encoder: Encoder,
-        sentences: Sentences,
-        labels: WordLabels,
-        target: Integers,
-        *,
-        layers: Sequence[int],
-        site: Site,
-        strength: float,
-        on_long: OnLong,
+        cls, reading: MaskedReading, site: Site, train: Sentences, labels: WordLabels, target: Integers, strength: float
     ) -> "MaskedChanges":
         """Means of train, of which other words are masked in each of some passes; ``target [value]`` is the value that
-        words of each are shifted to, ``strength`` times the difference of their means."""
+        words of each are shifted to, by ``strength`` times the difference of their means."""
+        layers = reading.layers
         n_values = len(labels.values)
         sums: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
         for masking in range(_MASKINGS):
-            text = MaskedText(encoder, sentences, share=SHARE, seed=SEED + 1 + masking, on_long=on_long)
-            for batch in word_batches(text):
-                states = site_states(encoder, batch.input.ids, batch.input.mask, layers=layers, site=site)
+            for batch in word_batches(reading.text(train, SEED + 1 + masking)):
+                states = site_states(reading.encoder, batch.input.ids, batch.input.mask, layers=layers, site=site)
                 codes = torch.from_numpy(labels.codes["train"][batch.words])
                 for kind in KINDS:
                     chosen = batch.kinds[kind][tuple(batch.positions.T)]
@@ -216,7 +216,7 @@ class MaskedChanges:
             value = labels.values[target[missing[target].argmax()]]
             raise FitError(f"no masked word of train has label {quoted(value)}, to shift words to: give more text")
         moves = strength * (of_value[torch.from_numpy(target)] - of_value)
-        return cls(encoder, tuple(layers), site, on_long, means, moves)
+        return cls(reading, site, means, moves)
 
     def is_shifted(self, codes: Integers) -> Bools:
         """``[word]`` whether words with these values are shifted, of which −1 is none."""
@@ -228,22 +228,22 @@ class MaskedChanges:
     ) -> "MaskedPredictions":
         """Predict masked words of a text. Each change names ``[layer, k]`` dimensions, and whether they are shifted in
         masked words, or else have their mean in all words; ``codes [word]`` are the values of words."""
-        encoder, top = self.encoder, self.encoder.n_layers
-        text = MaskedText(encoder, sentences, share=SHARE, seed=SEED, on_long=self.on_long)
+        encoder, layers = self.reading.encoder, self.reading.layers
+        text, top = self.reading.text(sentences, SEED), encoder.n_layers
         below = 0 if self.site == "hidden_state" else 1  # the layer whose hidden states a pass begins with
-        needed, n_places = sorted({*(layer - below for layer in self.layers), top}), len(text.places.word)
-        bits = {name: np.zeros((len(self.layers), n_places)) for name in ("", *changes)}
-        entries = {name: np.zeros((len(self.layers), n_places), dtype=np.int64) for name in bits}
+        needed, n_places = sorted({*(layer - below for layer in layers), top}), len(text.places.word)
+        bits = {name: np.zeros((len(layers), n_places)) for name in ("", *changes)}
+        entries = {name: np.zeros((len(layers), n_places), dtype=np.int64) for name in bits}
         for batch in word_batches(text):
             given = batch.input
             states = encoder.hidden_states(given.ids, given.mask, layers=needed)
-            for name, place in product(bits, range(len(self.layers))):
-                last, layer = states[top], self.layers[place]
+            for name, place in product(bits, range(len(layers))):
+                last, layer = states[top], layers[place]
                 if name:
                     change = partial(self._changed, batch, codes, place, *changes[name])
                     with self._starting(layer, states[layer - below], change):
                         last = encoder.hidden_states(given.ids, given.mask, layers=(top,))[top]
-                logs = self._log_probs(last, given.positions)
+                logs = log_probs(encoder, last, given.positions)
                 gold = given.gold.to(logs.device)
                 bits[name][place, given.places] = (-logs.gather(1, gold[:, None])[:, 0] / np.log(2)).double().cpu()
                 entries[name][place, given.places] = logs.argmax(1).cpu().numpy()
@@ -272,19 +272,13 @@ class MaskedChanges:
 
     def _starting(self, layer: int, state: Tensor, change: Callable[[Tensor], Tensor]) -> ExitStack:
         """Context in which passes begin at a layer, whose hidden states, or what a site of it computes, are changed."""
-        model, stack = self.encoder.model, ExitStack()
+        model, stack = self.reading.encoder.model, ExitStack()
         if self.site == "hidden_state":
             stack.enter_context(starting_from(model.body, model.blocks, layer, change(state)))
         else:
             stack.enter_context(starting_from(model.body, model.blocks, layer - 1, state))
-            stack.enter_context(intervening_in(self.encoder, [Intervention(layer, change, self.site)]))
+            stack.enter_context(intervening_in(self.reading.encoder, [Intervention(layer, change, self.site)]))
         return stack
-
-    def _log_probs(self, last: Tensor, positions: Tensor) -> Tensor:
-        rows, columns = positions.to(last.device).T
-        with torch.inference_mode():
-            features = self.encoder.masked_head.features(last[rows, columns])
-        return self.encoder.vocabulary_logits(features, layer=self.encoder.n_layers).float().log_softmax(1)
 
 
 @dataclass(frozen=True)
@@ -341,22 +335,18 @@ def measure_dimensions(
         sentences: train, dev and test.
         labels: the labels of the task, by word.
         others: those of other tasks, by name, whose best dimensions are compared.
-        layers: from 0, or of other sites from 1; the embeddings have no such site and are left out.
+        layers: from 0; other sites are in layers from 1, so that 0 is left out.
         ranking: how dimensions are ranked, as in :func:`~bertology.readouts.ranking.rank_dimensions`.
         k: number of dimensions.
         site: what is ranked and changed: ``hidden_state``, or ``neurons`` of the feed-forward part.
-        towards: value that words are shifted to, the most frequent in train when left out; words of that value are
-            shifted to the most frequent other one.
+        towards: value that words are shifted to, as of :func:`shift_targets`.
         strength: factor of the shift.
         changes_model: whether masked words are predicted; False for a model without a masked-LM head.
         on_long: treatment of long sentences.
 
     Yields:
-        Statistics by layer, as sums over the sentences of test.
-
-    Raises:
-        FitError: ``k`` does not fit, or labels do not differ in train.
-        ModelError: no masked-LM head, or no such site.
+        Statistics by layer, as sums over the sentences of test. A FitError where ``k`` does not fit or labels do not
+        differ in train, a ModelError where there is no masked-LM head, or no such site.
     """
     layers = tuple(layer for layer in layers if layer or site == "hidden_state")
     if not layers:
@@ -373,47 +363,47 @@ def measure_dimensions(
     test, own = sentences["test"], LabelledStates.of(vectors, labels)
     sums = _SumsOfWords(layers, test.sentence_of_word.astype(np.int64), len(test))
     order = own.rank(ranking, k)
-    sets = np.stack([order[:, :k], order[:, -k:]])
-    sets = np.concatenate([sets, random_sets(N_RANDOM, len(layers), k, order.shape[1])])
-    asked = own.codes("test") >= 0
-    right = own.right(sets)
-    yield sums.of("accuracy", right[0], asked)
-    yield sums.of("last_dimensions_accuracy", right[1], asked)
-    yield sums.of("random_dimensions_accuracy", right[2:].mean(0), asked)
-    yield sums.of("accuracy_beyond_random_dimensions", right[0] - right[2:].mean(0), asked)
-    known = own.codes("train")[own.codes("train") >= 0]
-    yield sums.of("majority_accuracy", np.broadcast_to(own.codes("test") == majority(known), right[0].shape), asked)
+    randoms = random_sets(N_RANDOM, len(layers), k, order.shape[1])
+    sets = np.concatenate([[order[:, :k], order[:, -k:]], randoms])
+    yield from _accuracies(own, sets, sums)
     half = sentences["train"].sentence_of_word % 2 == 0
-    halves = [own.rank(ranking, k, within=which)[:, :k] for which in (half, ~half)]
-    yield sums.constant("shared_chance", np.full(len(layers), k / order.shape[1]))
-    yield sums.constant("shared_by_halves", [len(np.intersect1d(*both)) / k for both in zip(*halves, strict=True)])
-    pairs = zip(order[1:, :k], order[:-1, :k], strict=True)
-    below = [(np.nan, np.nan), *((one.shared / k, one.p) for one in (overlap(*both, order.shape[1]) for both in pairs))]
-    yield sums.constant("shared_with_below", [one for one, _ in below])
-    yield sums.constant("shared_with_below_p", [p for _, p in below])
-    for name, states in {"": own, **{name: LabelledStates.of(vectors, one) for name, one in others.items()}}.items():
-        is_asked = states.codes("test") >= 0
-        whole, without = states.right_without(sets)
-        yield sums.of("all_dimensions_accuracy", whole, is_asked, name)
-        yield sums.of("ablated_accuracy", without[0], is_asked, name)
-        yield sums.of("random_ablated_accuracy", without[2:].mean(0), is_asked, name)
-        if name:
-            best = states.rank(ranking, k)[:, :k]
-            found = [overlap(*both, order.shape[1]) for both in zip(order[:, :k], best, strict=True)]
-            yield sums.constant("shared_with_task", [one.shared / k for one in found], name)
-            yield sums.constant("shared_with_task_p", [one.p for one in found], name)
+    first, second = (own.rank(ranking, k, within=which)[:, :k] for which in (half, ~half))
+    yield from sums.shared("shared_by_halves", first, second, order.shape[1])
+    yield from sums.shared("shared_with_below", order[:, :k], order[:, :k], order.shape[1], shift=1)
+    yield from _without(own, sets, sums)
+    for name, of_task in others.items():
+        states = LabelledStates.of(vectors, of_task)
+        yield from _without(states, sets, sums, name)
+        yield from sums.shared("shared_with_task", order[:, :k], states.rank(ranking, k)[:, :k], order.shape[1], name)
     if changes_model:
-        fitted = MaskedChanges.fitted_to(
-            encoder,
-            sentences["train"],
-            labels,
-            target,
-            layers=layers,
-            site=site,
-            strength=strength,
-            on_long=on_long,
-        )
+        reading = MaskedReading(encoder, layers, SHARE, on_long)
+        fitted = MaskedChanges.fitted_to(reading, site, sentences["train"], labels, target, strength)
         yield from _changes_of_predictions(fitted, sentences, labels, target, sets, sums)
+
+
+def _accuracies(states: LabelledStates, sets: Integers, sums: "_SumsOfWords") -> Iterator[LayerSums]:
+    """Accuracies of readouts of the best, the last and random dimensions."""
+    codes, right = states.codes("test"), states.right(sets)
+    known, at_random = states.codes("train"), right[2:].mean(axis=0)
+    guessed = np.broadcast_to(codes == majority(known[known >= 0]), right[0].shape)
+    values = {
+        "accuracy": right[0],
+        "last_dimensions_accuracy": right[1],
+        "random_dimensions_accuracy": at_random,
+        "accuracy_beyond_random_dimensions": right[0] - at_random,
+        "majority_accuracy": guessed,
+    }
+    for metric, of_word in values.items():
+        yield sums.of(metric, of_word, codes >= 0)
+
+
+def _without(states: LabelledStates, sets: Integers, sums: "_SumsOfWords", group: str = "") -> Iterator[LayerSums]:
+    """Accuracies of the readout of all dimensions, as it is and with the best or random ones at their mean."""
+    whole, without = states.right_without(sets)
+    values = {"all": whole, "ablated": without[0], "random_ablated": without[2:].mean(axis=0)}
+    for what, of_word in values.items():
+        name = "all_dimensions_accuracy" if what == "all" else f"{what}_accuracy"
+        yield sums.of(name, of_word, states.codes("test") >= 0, group)
 
 
 def _changes_of_predictions(
@@ -445,7 +435,7 @@ def _changes_of_predictions(
     for (group, which), (metric, of_word) in product(groups.items(), values.items()):
         if which.any() and (not group or metric in _BY_VALUE):
             yield sums.of(metric, of_word, which, group, words=found.words)
-    value_of_entry = values_of_entries(fitted.encoder, sentences["train"], labels.codes["train"])
+    value_of_entry = values_of_entries(fitted.reading.encoder, sentences["train"], labels.codes["train"])
     asked = fitted.is_shifted(value) & found.is_single
     hits = {name: (value_of_entry[one] == target[value]).astype(np.float64) for name, one in found.entries.items()}
     at_random = np.mean([hits[f"shifted {name}"] for name in randoms], axis=0)
@@ -487,10 +477,16 @@ class _SumsOfWords:
         about = {"n_clusters": self.n_sentences, "group": group, "layers": self.layers}
         return mean_sums(metric, values[:, which], sentence[which], **about)  # type: ignore[arg-type]
 
-    def constant(self, metric: str, by_layer: Sequence[float] | Floats, group: str = "") -> LayerSums:
-        """A number of each layer that depends on train alone; layers without one are left out."""
-        values = np.asarray(by_layer, dtype=np.float64)
-        is_known = np.isfinite(values)
-        over = np.repeat(values[is_known, None], self.n_sentences, axis=1)
-        layers = tuple(layer for layer, known in zip(self.layers, is_known, strict=True) if known)
-        return LayerSums(metric, layers, over, np.ones((1, self.n_sentences)), "sentences", group)
+    def shared(
+        self, metric: str, best: Integers, others: Integers, dim: int, group: str = "", *, shift: int = 0
+    ) -> Iterator[LayerSums]:
+        """Shares of the best dimensions ``[layer, k]`` that are among others, of ``shift`` layers below, by chance, and
+        p-values. They depend on train alone, so that they are the same in all sentences."""
+        k, layers, n = best.shape[1], self.layers[shift:], self.n_sentences
+        pairs = zip(best[shift:], others[: len(others) - shift], strict=True)
+        found = [overlap(*both, dim) for both in pairs]
+        numbers = {metric: [one.shared / k for one in found], f"{metric}_p": [one.p for one in found]}
+        numbers |= {"shared_chance": [k / dim] * len(found)} if metric == "shared_by_halves" else {}
+        for name, by_layer in numbers.items() if found else ():
+            over = np.repeat(np.array(by_layer)[:, None], n, axis=1)
+            yield LayerSums(name, layers, over, np.ones((1, n)), "sentences", group)

@@ -344,7 +344,7 @@ class MaskedReading:
         vectors: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
         words: dict[Kind, list[Integers]] = {kind: [] for kind in KINDS}
         for masking in range(n_maskings):
-            for batch in word_batches(self._text(sentences, seed + masking)):
+            for batch in word_batches(self.text(sentences, seed + masking)):
                 states = self.encoder.hidden_states(batch.input.ids, batch.input.mask, layers=self.layers)
                 for kind in KINDS if masking == 0 else KINDS[:1]:
                     chosen = batch.kinds[kind][tuple(batch.positions.T)]
@@ -362,7 +362,7 @@ class MaskedReading:
 
         Blocks below a changed layer are computed once, whatever is changed above.
         """
-        encoder, top, text = self.encoder, self.encoder.n_layers, self._text(sentences, seed)
+        encoder, top, text = self.encoder, self.encoder.n_layers, self.text(sentences, seed)
         visible = words_to_mask(sentences, _visible(text), share=self.share, seed=seed)
         asked: dict[Kind, Integers] = {"masked": np.unique(text.places.word), "visible": visible}
         every = text.pieces.places_of(np.concatenate(list(asked.values())))
@@ -376,14 +376,14 @@ class MaskedReading:
             whole = text.pieces.inputs(batch.input.windows, ids.shape[1], is_padded=False)["input_ids"]
             gold = torch.from_numpy(whole)[at.unbind(1)]  # before words were masked
             states = encoder.hidden_states(ids, mask, layers=sorted({*self.layers, top}))
-            plain = _log_probs(encoder, states[top], at)
+            plain = log_probs(encoder, states[top], at)
             found[_PLAIN][:, 0, places] = _measures(plain, plain, gold)
             for place, layer in enumerate(self.layers):
                 for name, change in changes.items():
                     state = change(states[layer], batch.kinds, layer=layer, batch=number)
                     with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
                         last = encoder.hidden_states(ids, mask, layers=(top,))[top]
-                    found[name][:, place, places] = _measures(_log_probs(encoder, last, at), plain, gold)
+                    found[name][:, place, places] = _measures(log_probs(encoder, last, at), plain, gold)
         of_kind: dict[str, dict[Kind, Floats]] = {name: {} for name in found}
         for name, kind in product(found, asked):  # [bits, right, divergence; layer, word] over the subwords of words
             chosen, words = np.isin(every.word, asked[kind]), asked[kind]
@@ -393,7 +393,8 @@ class MaskedReading:
             of_kind[name][kind] = sums
         return Predictions(asked, of_kind.pop(_PLAIN), of_kind)
 
-    def _text(self, sentences: Sentences, seed: int) -> MaskedText:
+    def text(self, sentences: Sentences, seed: int) -> MaskedText:
+        """A text of which words are masked."""
         return MaskedText(self.encoder, sentences, share=self.share, seed=seed, on_long=self.on_long)
 
 
@@ -409,7 +410,7 @@ def _visible(text: MaskedText) -> Bools:
     return visible
 
 
-def _log_probs(encoder: Encoder, last: Tensor, positions: Tensor) -> Tensor:
+def log_probs(encoder: Encoder, last: Tensor, positions: Tensor) -> Tensor:
     """``[place, vocabulary]`` natural logarithms of probabilities, from states of the last layer."""
     rows, columns = positions.to(last.device).unbind(1)
     with torch.inference_mode():

@@ -16,7 +16,7 @@ from bertology.causal.dimensions import (
     values_of_entries,
     word_states,
 )
-from bertology.causal.erasing import WordLabels, word_batches
+from bertology.causal.erasing import MaskedReading, WordLabels, word_batches
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.encoder import read_words
@@ -55,8 +55,8 @@ def test_states_of_words_are_those_of_the_model(encoder):
 @pytest.fixture(scope="module", params=SITES)
 def changes(encoder, request):
     labels = WordLabels({"train": CAPITAL}, ("lower", "capital"))
-    about = {"layers": (1, 3), "site": request.param, "strength": 2.0, "on_long": "window"}
-    return MaskedChanges.fitted_to(encoder, SENTENCES, labels, shift_targets(labels), **about)
+    reading = MaskedReading(encoder, (1, 3), SHARE, "window")
+    return MaskedChanges.fitted_to(reading, request.param, SENTENCES, labels, shift_targets(labels), 2.0)
 
 
 def test_predictions_are_those_of_a_pass_with_hooks(encoder, changes):
