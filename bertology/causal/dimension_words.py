@@ -29,6 +29,7 @@ class MovedWord(NamedTuple):
     z: float  # mean over its occurrences, in standard deviations from the mean of all words
     n: int  # number of its occurrences
     before: str  # text before its most extreme occurrence
+    written: str  # that occurrence, as it is written
     after: str
 
 
@@ -182,8 +183,8 @@ class _ReadText:
         number = int(self._sentences.sentence_of_word[word])
         sentence = self._sentences[number]
         start, end = sentence.spans[word - int(self._sentences.starts[number])]
-        before, after = sentence.text[max(0, start - _WIDTH) : start], sentence.text[end : end + _WIDTH]
-        return MovedWord(form.Index, form.mean, form.size, before, after)
+        context = (sentence.text[part] for part in (slice(max(0, start - _WIDTH), start), slice(start, end)))
+        return MovedWord(form.Index, form.mean, form.size, *context, sentence.text[end : end + _WIDTH])
 
 
 def lines_of(found: RankedDimensions) -> Iterator[list[str]]:

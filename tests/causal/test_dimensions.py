@@ -195,8 +195,10 @@ def test_words_of_a_dimension_by_hand(encoder, site):
         assert one.high[0].n == np.count_nonzero(forms == order[0])
         assert {label for label, _ in one.labels} == {"DET", "NOUN", "VERB"}
     word = found.best[0].high[0]
-    assert f"{word.before}{word.word}{word.after}".lower() in ("the dogs see the bird", "a cat sleeps")
-    assert "<b>" + word.word in found.html
+    assert f"{word.before}{word.written}{word.after}" in ("The dogs see the bird", "A cat sleeps")
+    assert word.written.lower() == word.word
+    assert f"<b>{word.written}</b>" in found.html
+    assert found.html.count("</html>") == 1
     assert len(found.to_pandas()) == 2 * 2 * 3
     shared = found.overlaps(k=4).iloc[0]
     assert (shared["shared"], shared["expected"]) == (4, 16 / found.order.shape[1])
