@@ -64,40 +64,31 @@ class Dimensions(CausalProbe):
     reads = ("train", "dev", "test")
     metrics = (
         share_metric("accuracy", "share of words whose label a linear readout of the best k dimensions finds"),
-        share_metric("random_dimensions_accuracy", "the same of k random dimensions"),
-        share_metric("last_dimensions_accuracy", "the same of the last k dimensions of the ranking"),
-        sum_metric("accuracy_beyond_random_dimensions", "accuracy of the best k dimensions less that of random ones"),
-        share_metric("all_dimensions_accuracy", "share of words whose label a linear readout of all dimensions finds"),
-        share_metric("ablated_accuracy", "the same, with the best k dimensions at their mean"),
-        share_metric("random_ablated_accuracy", "the same, with k random dimensions at their mean"),
+        share_metric("accuracy_beyond_random", "accuracy of the best k dimensions less that of k random ones"),
+        share_metric("random_dimensions_accuracy", "accuracy of linear readouts of k random dimensions"),
+        share_metric("last_dimensions_accuracy", "accuracy of a linear readout of the last k of the ranking"),
+        share_metric("all_dimensions_accuracy", "accuracy of a linear readout of all dimensions"),
+        share_metric("readout_ablated_accuracy", "accuracy of that of all dimensions, with the best k at their mean"),
+        share_metric("readout_random_ablated_accuracy", "accuracy of it with k random dimensions at their mean"),
         share_metric("majority_accuracy", "share of words with the label most frequent in train"),
-        sum_metric(
-            "loss_beyond_random_dimensions_bits", "loss of masked words: best k dimensions ablated minus k random ones"
-        ),
-        sum_metric(
-            "ablated_loss_increase_bits", "increase of the loss of masked words, best k dimensions at their mean"
-        ),
-        sum_metric(
-            "random_ablated_loss_increase_bits",
-            "increase of the loss of masked words, k random dimensions at their mean",
-        ),
-        sum_metric(
-            "last_ablated_loss_increase_bits", "increase of the loss of masked words, last k dimensions at their mean"
-        ),
+        sum_metric("loss_beyond_random_dimensions_bits", "loss of masked words, best k ablated minus k random ones"),
+        sum_metric("loss_increase_ablated_bits", "increase of the loss of masked words, best k at their mean"),
+        sum_metric("loss_increase_random_ablated_bits", "increase of the loss of masked words, k random at their mean"),
+        sum_metric("loss_increase_last_ablated_bits", "increase of the loss of masked words, last k at their mean"),
         sum_metric("loss_bits", "mean cross-entropy of masked words, nothing changed", higher_is_better=False),
         share_metric(
-            "shifted_words", "share of masked words predicted as words of another label, best k dimensions shifted"
+            "shifted_share", "share of masked words predicted as words of another label, best k shifted to it"
         ),
-        share_metric("random_shifted_words", "the same, k random dimensions shifted"),
-        share_metric(
-            "unshifted_words", "share of masked words predicted as words of that other label, nothing changed"
-        ),
+        share_metric("random_shifted_share", "share of them so predicted with k random dimensions shifted"),
+        share_metric("unshifted_share", "share of them so predicted with nothing changed"),
         share_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
         sum_metric("shared_by_halves_p", "p-value: probability that two random sets share as many or more"),
-        share_metric("shared_with_below", "share of the best k that the layer below has among its own"),
-        sum_metric("shared_with_below_p", "p-value: probability that two random sets share as many or more"),
+        share_metric(
+            "shared_with_below", "share of the best k that the layer before, of those read, has among its own"
+        ),
+        sum_metric("shared_with_below_p", "p-value of what is shared with the layer before"),
         share_metric("shared_with_task", "share of the best k that another task, the group, has among its own"),
-        sum_metric("shared_with_task_p", "p-value: probability that two random sets share as many or more"),
+        sum_metric("shared_with_task_p", "p-value of what is shared with another task"),
         share_metric("shared_chance", "share that two random sets of k dimensions have in common on average"),
     )
 

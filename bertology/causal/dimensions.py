@@ -45,7 +45,7 @@ N_RANDOM = 5
 N_CHANGED = 3
 """Number of them that are changed in the running model, which takes a pass for each."""
 _MASKINGS = 4
-_BY_VALUE = ("loss_beyond_random_dimensions_bits", "ablated_loss_increase_bits")  # also given by label
+_BY_VALUE = ("loss_beyond_random_dimensions_bits", "loss_increase_ablated_bits")  # also given by label
 SPLITS = ("train", "dev", "test")
 
 
@@ -352,13 +352,10 @@ def measure_dimensions(
     if not layers:
         raise ModelError(f"site {site}: the embeddings have none: give layers from 1")
     if changes_model and not encoder.has_masked_lm_head:
-        raise ModelError(
-            f"model {encoder.name}: no masked-LM head predicts words without dimensions: set predict=false"
-        )
+        raise ModelError(f"model {encoder.name}: no masked-LM head, which predicts words: set predict to false")
     target = shift_targets(labels, towards)
-    vectors = {
-        split: word_states(encoder, sentences[split], layers=layers, site=site, on_long=on_long) for split in SPLITS
-    }
+    read = partial(word_states, encoder, layers=layers, site=site, on_long=on_long)
+    vectors = {split: read(sentences[split]) for split in SPLITS}
     check_k(k, vectors["train"].shape[2])
     test, own = sentences["test"], LabelledStates.of(vectors, labels)
     sums = _SumsOfWords(layers, test.sentence_of_word.astype(np.int64), len(test))
@@ -390,7 +387,7 @@ def _accuracies(states: LabelledStates, sets: Integers, sums: "_SumsOfWords") ->
         "accuracy": right[0],
         "last_dimensions_accuracy": right[1],
         "random_dimensions_accuracy": at_random,
-        "accuracy_beyond_random_dimensions": right[0] - at_random,
+        "accuracy_beyond_random": right[0] - at_random,
         "majority_accuracy": guessed,
     }
     for metric, of_word in values.items():
@@ -400,10 +397,10 @@ def _accuracies(states: LabelledStates, sets: Integers, sums: "_SumsOfWords") ->
 def _without(states: LabelledStates, sets: Integers, sums: "_SumsOfWords", group: str = "") -> Iterator[LayerSums]:
     """Accuracies of the readout of all dimensions, as it is and with the best or random ones at their mean."""
     whole, without = states.right_without(sets)
-    values = {"all": whole, "ablated": without[0], "random_ablated": without[2:].mean(axis=0)}
-    for what, of_word in values.items():
-        name = "all_dimensions_accuracy" if what == "all" else f"{what}_accuracy"
-        yield sums.of(name, of_word, states.codes("test") >= 0, group)
+    at_random, asked = without[2:].mean(axis=0), states.codes("test") >= 0
+    yield sums.of("all_dimensions_accuracy", whole, asked, group)
+    yield sums.of("readout_ablated_accuracy", without[0], asked, group)
+    yield sums.of("readout_random_ablated_accuracy", at_random, asked, group)
 
 
 def _changes_of_predictions(
@@ -426,9 +423,9 @@ def _changes_of_predictions(
     at_random = np.mean([rise[name] for name in randoms], axis=0)
     values = {
         "loss_beyond_random_dimensions_bits": rise["best"] - at_random,
-        "ablated_loss_increase_bits": rise["best"],
-        "last_ablated_loss_increase_bits": rise["last"],
-        "random_ablated_loss_increase_bits": at_random,
+        "loss_increase_ablated_bits": rise["best"],
+        "loss_increase_last_ablated_bits": rise["last"],
+        "loss_increase_random_ablated_bits": at_random,
         "loss_bits": plain,
     }
     groups = {"": np.ones(len(value), dtype=bool)} | {one: value == code for code, one in enumerate(labels.values)}
@@ -439,7 +436,7 @@ def _changes_of_predictions(
     asked = fitted.is_shifted(value) & found.is_single
     hits = {name: (value_of_entry[one] == target[value]).astype(np.float64) for name, one in found.entries.items()}
     at_random = np.mean([hits[f"shifted {name}"] for name in randoms], axis=0)
-    shares = {"shifted_words": hits["shifted best"], "random_shifted_words": at_random, "unshifted_words": hits[""]}
+    shares = {"shifted_share": hits["shifted best"], "random_shifted_share": at_random, "unshifted_share": hits[""]}
     for metric, hit in shares.items() if asked.any() else ():
         yield sums.of(metric, hit, asked, words=found.words)
 

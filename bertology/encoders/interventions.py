@@ -96,7 +96,7 @@ def watching(
 
 
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head`` and ``neurons``) or output is a :data:`Site`, where the family is known.
+    """The module of a block whose input (``head``, ``neurons``) or output is a :data:`Site`, where the family is known.
 
     Of ``head`` and ``values`` these are all heads side by side, head 1 first.
     """

@@ -155,7 +155,7 @@ def test_random_labels_are_in_no_dimension(encoder):
     labels = WordLabels({split: random.integers(0, 2, SENTENCES.n_words) for split in texts}, ("a", "b"))
     about = {"layers": (0, 2), "ranking": "probeless", "k": 4}
     found = {one.metric: one for one in measure_dimensions(encoder, texts, labels, {}, changes_model=False, **about)}
-    difference = found["accuracy_beyond_random_dimensions"]
+    difference = found["accuracy_beyond_random"]
     per_sentence = difference.over / difference.under
     error = per_sentence.std(axis=1) / np.sqrt(per_sentence.shape[1])
     assert (np.abs(difference.values) < 3 * error).all()

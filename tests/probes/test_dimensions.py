@@ -19,14 +19,14 @@ def test_a_run_has_rows_by_layer_and_group():
     rows = {(row.metric, row.layer, row.group or ""): row for row in results.rows}
     one = rows["accuracy", 2, ""]
     difference = one.value - rows["random_dimensions_accuracy", 2, ""].value
-    assert rows["accuracy_beyond_random_dimensions", 2, ""].value == pytest.approx(difference)
+    assert rows["accuracy_beyond_random", 2, ""].value == pytest.approx(difference)
     assert rows["majority_accuracy", 2, ""].value < one.value <= 1
     assert one.ci_low < one.value < one.ci_high
-    lost = rows["ablated_loss_increase_bits", 2, ""].value - rows["random_ablated_loss_increase_bits", 2, ""].value
+    lost = rows["loss_increase_ablated_bits", 2, ""].value - rows["loss_increase_random_ablated_bits", 2, ""].value
     assert rows["loss_beyond_random_dimensions_bits", 2, ""].value == pytest.approx(lost)
     assert 0 <= rows["shared_with_task", 2, "deprel"].value <= 1
-    assert ("ablated_accuracy", 2, "deprel") in rows
-    assert ("ablated_loss_increase_bits", 2, "NOUN") in rows
+    assert ("readout_ablated_accuracy", 2, "deprel") in rows
+    assert ("loss_increase_ablated_bits", 2, "NOUN") in rows
     assert "random dimensions accuracy" in str(results)
 
 
