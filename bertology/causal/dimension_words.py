@@ -183,8 +183,8 @@ class _ReadText:
         number = int(self._sentences.sentence_of_word[word])
         sentence = self._sentences[number]
         start, end = sentence.spans[word - int(self._sentences.starts[number])]
-        context = (sentence.text[part] for part in (slice(max(0, start - _WIDTH), start), slice(start, end)))
-        return MovedWord(form.Index, form.mean, form.size, *context, sentence.text[end : end + _WIDTH])
+        before, after = sentence.text[max(0, start - _WIDTH) : start], sentence.text[end : end + _WIDTH]
+        return MovedWord(form.Index, form.mean, form.size, before, sentence.text[start:end], after)
 
 
 def lines_of(found: RankedDimensions) -> Iterator[list[str]]:

@@ -196,7 +196,7 @@ class MaskedChanges:
         words of each are shifted to, by ``strength`` times the difference of their means."""
         layers = reading.layers
         n_values = len(labels.values)
-        sums: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+        total: dict[Kind, Tensor] = {}  # [value or none, layer, dim and a count]
         for masking in range(_MASKINGS):
             for batch in word_batches(reading.text(train, SEED + 1 + masking)):
                 states = site_states(reading.encoder, batch.input.ids, batch.input.mask, layers=layers, site=site)
@@ -207,8 +207,8 @@ class MaskedChanges:
                     values = torch.stack([states[layer][rows, columns].double().cpu() for layer in layers], dim=1)
                     found = values.new_zeros(n_values + 1, len(layers), values.shape[2] + 1)
                     ones = values.new_ones(*values.shape[:2], 1)  # a further column counts
-                    sums[kind].append(found.index_add_(0, codes[chosen] % (n_values + 1), torch.cat([values, ones], 2)))
-        total = {kind: torch.stack(parts).sum(0) for kind, parts in sums.items()}
+                    found.index_add_(0, codes[chosen] % (n_values + 1), torch.cat([values, ones], 2))
+                    total[kind] = found + total.get(kind, 0)
         means = {kind: one.sum(0)[:, :-1] / one.sum(0)[:, -1:] for kind, one in total.items()}
         of_value = total["masked"][:-1, :, :-1] / total["masked"][:-1, :, -1:]
         missing = of_value.isnan().flatten(1).any(1).numpy()
