@@ -8,7 +8,7 @@ running model (Antverg & Belinkov 2022). ``dimension_words.py`` shows the words 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 
@@ -168,10 +168,10 @@ def _only(vectors: Tensor, dims: Integers) -> Tensor:
     return torch.stack([one[:, torch.from_numpy(of_layer)] for one, of_layer in zip(vectors, dims, strict=True)])
 
 
-def random_sets(n: int, n_layers: int, k: int, dim: int, *, seed: int = SEED) -> Integers:
-    """``[set, layer, k]`` dimensions drawn at random from all, without replacement in each set."""
-    random = np.random.default_rng(seed)
-    return np.stack([[random.permutation(dim)[:k] for _ in range(n_layers)] for _ in range(n)]).astype(np.int64)
+def random_sets(n: int, layers: Sequence[int], k: int, dim: int, *, seed: int = SEED) -> Integers:
+    """``[set, layer, k]`` random dimensions of each layer, those of one layer the same whatever others there are."""
+    drawn = [[np.random.default_rng((seed, layer, one)).permutation(dim)[:k] for layer in layers] for one in range(n)]
+    return np.array(drawn, dtype=np.int64)
 
 
 # Changes in the running model.
@@ -354,19 +354,26 @@ def measure_dimensions(
     if changes_model and not encoder.has_masked_lm_head:
         raise ModelError(f"model {encoder.name}: no masked-LM head, which predicts words: set predict to false")
     target = shift_targets(labels, towards)
-    read = partial(word_states, encoder, layers=layers, site=site, on_long=on_long)
-    vectors = {split: read(sentences[split]) for split in SPLITS}
+    read = partial(word_states, encoder, site=site, on_long=on_long)
+    vectors = {split: read(sentences[split], layers=layers) for split in SPLITS}
     check_k(k, vectors["train"].shape[2])
     test, own = sentences["test"], LabelledStates.of(vectors, labels)
     sums = _SumsOfWords(layers, test.sentence_of_word.astype(np.int64), len(test))
     order = own.rank(ranking, k)
-    randoms = random_sets(N_RANDOM, len(layers), k, order.shape[1])
+    randoms = random_sets(N_RANDOM, layers, k, order.shape[1])
     sets = np.concatenate([[order[:, :k], order[:, -k:]], randoms])
     yield from _accuracies(own, sets, sums)
     half = sentences["train"].sentence_of_word % 2 == 0
     first, second = (own.rank(ranking, k, within=which)[:, :k] for which in (half, ~half))
     yield from sums.shared("shared_by_halves", first, second, order.shape[1])
-    yield from sums.shared("shared_with_below", order[:, :k], order[:, :k], order.shape[1], shift=1)
+    best = dict(zip(layers, order[:, :k], strict=True))
+    lowest = 0 if site == "hidden_state" else 1
+    if further := sorted({layer - 1 for layer in layers if layer > lowest} - {*layers}):
+        states = LabelledStates.of({split: read(sentences[split], layers=further) for split in SPLITS}, labels)
+        best |= zip(further, states.rank(ranking, k)[:, :k], strict=True)
+    if above := tuple(layer for layer in layers if layer > lowest):
+        own_best, of_below = (np.stack([best[layer - one] for layer in above]) for one in (0, 1))
+        yield from replace(sums, layers=above).shared("shared_with_below", own_best, of_below, order.shape[1])
     yield from _without(own, sets, sums)
     for name, of_task in others.items():
         states = LabelledStates.of(vectors, of_task)
@@ -474,16 +481,13 @@ class _SumsOfWords:
         about = {"n_clusters": self.n_sentences, "group": group, "layers": self.layers}
         return mean_sums(metric, values[:, which], sentence[which], **about)  # type: ignore[arg-type]
 
-    def shared(
-        self, metric: str, best: Integers, others: Integers, dim: int, group: str = "", *, shift: int = 0
-    ) -> Iterator[LayerSums]:
-        """Shares of the best dimensions ``[layer, k]`` that are among others, of ``shift`` layers below, by chance, and
-        p-values. They depend on train alone, so that they are the same in all sentences."""
-        k, layers, n = best.shape[1], self.layers[shift:], self.n_sentences
-        pairs = zip(best[shift:], others[: len(others) - shift], strict=True)
-        found = [overlap(*both, dim) for both in pairs]
+    def shared(self, metric: str, best: Integers, others: Integers, dim: int, group: str = "") -> Iterator[LayerSums]:
+        """Shares of the best dimensions ``[layer, k]`` that are among others, by chance, and p-values. They depend on
+        train alone, so that they are the same in all sentences."""
+        k, n = best.shape[1], self.n_sentences
+        found = [overlap(*both, dim) for both in zip(best, others, strict=True)]
         numbers = {metric: [one.shared / k for one in found], f"{metric}_p": [one.p for one in found]}
         numbers |= {"shared_chance": [k / dim] * len(found)} if metric == "shared_by_halves" else {}
-        for name, by_layer in numbers.items() if found else ():
+        for name, by_layer in numbers.items():
             over = np.repeat(np.array(by_layer)[:, None], n, axis=1)
-            yield LayerSums(name, layers, over, np.ones((1, n)), "sentences", group)
+            yield LayerSums(name, self.layers, over, np.ones((1, n)), "sentences", group)

@@ -162,10 +162,14 @@ def test_random_labels_are_in_no_dimension(encoder):
     assert found["shared_chance"].values == pytest.approx(4 / encoder.dim)
     assert found["shared_with_below"].layers == (2,)
     assert not any("bits" in name or "shifted" in name for name in found)
+    alone = measure_dimensions(encoder, texts, labels, {}, changes_model=False, **{**about, "layers": (2,)})
+    for one in alone:  # a layer has the same numbers whatever others are measured
+        assert one.values[-1] == pytest.approx(found[one.metric].values[-1]), one.metric
 
 
 def test_random_sets_have_each_dimension_once():
-    sets = random_sets(3, 2, 5, 8)
+    sets = random_sets(3, (0, 4), 5, 8)
+    np.testing.assert_array_equal(random_sets(3, (4,), 5, 8)[:, 0], sets[:, 1])  # whatever other layers are read
     assert sets.shape == (3, 2, 5)
     assert all(len(set(one.tolist())) == 5 for one in sets.reshape(-1, 5))
 
