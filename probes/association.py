@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
+from bertology._lazy import torch
 from bertology.causal import CausalItems, CausalProbe
 from bertology.cloze.prompts import encode, too_long
 from bertology.corpora import Sentences

@@ -30,7 +30,7 @@ import numpy as np
 from bertology import cloze
 from bertology.causal import CausalItems, CausalProbe
 from bertology.cloze.probes import lens_text
-from bertology.cloze.reading import Context, Floats, held_out, word_surprisal
+from bertology.cloze.prompts import Context, Floats
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.corpora.prompts.reading import READING_MEASURES, ReadText, ReadWord, read_reading_times
 from bertology.errors import CorpusError, FitError, ModelError
@@ -102,21 +102,23 @@ class ReadingTimes(CausalProbe):
             encoder = encoder.through(cloze.lens.kept_lens(encoder, lens_text(self.lens_corpus), model.run, **how))
         sentences = Sentences(Sentence.from_words(one.text.split()) for one in texts)
         read: Any = {"layers": layers, "context": self.context, "progress": model.progress}
-        bits, reasons = word_surprisal(encoder, sentences, **read)
+        bits, reasons = cloze.reading.word_surprisal(encoder, sentences, **read)
         words, skipped = _usable(texts, sentences, reasons, with_punctuation=self.with_punctuation)
         yield GeometryCounts(len(words.values), skipped=skipped, unit="words")
         yield from self._statistics(words, bits, layers)
 
     def _statistics(self, words: "_Words", bits: Floats, layers: tuple[int, ...]) -> Iterator[LayerSums]:
         how: Any = {"groups": words.sentence, "n_folds": self.n_folds}
-        base_error, base_log = held_out(words.covariates, words.values, what="length and log frequency", **how)
+        base_error, base_log = cloze.reading.held_out(
+            words.covariates, words.values, what="length and log frequency", **how
+        )
         removed, added = np.empty((2, len(layers), len(words.values)))
         for place, layer in enumerate(layers):
             of_layer = bits[place][words.pair]
             if not np.isfinite(of_layer).all():
                 raise ModelError(f"layer {layer}: the surprisal of some word is not a number; leave the layer out")
             what = f"layer {layer}: surprisal with length and log frequency"
-            error, log = held_out(np.hstack([words.covariates, of_layer]), words.values, what=what, **how)
+            error, log = cloze.reading.held_out(np.hstack([words.covariates, of_layer]), words.values, what=what, **how)
             removed[place], added[place] = base_error - error, log - base_log
         deviation = (words.values - words.values.mean()) ** 2
         total = cluster_sums(deviation, words.sentence)

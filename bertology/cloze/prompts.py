@@ -42,6 +42,9 @@ not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece 
 ``appended_masks``: of whole sentences, each piece given those before it alone, with masks in its place and in the two
 after it, where the text ends: a masked model reads left to right as it writes (Samuel 2024).
 """
+Context = Literal["left", "cut", "whole"]
+"""What a masked model has in sight where a subword is scored, besides the subwords before it. ``left``: masks in place
+of all subwords after it; ``cut``: the end of the text right after it; ``whole``: all subwords after its word."""
 _APPENDED = 3
 """Masks after the pieces that are given, in the form ``appended_masks``."""
 

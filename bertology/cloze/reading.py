@@ -1,7 +1,7 @@
 """Surprisal of words by layer, and what it adds to a regression of reading times on their length and frequency."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,10 @@ from bertology._lazy import sklearn
 from bertology.activations.progress import Progress, silent
 from bertology.cloze._sentences import _cut, surprisal
 from bertology.cloze.asking import Query, Wanted, read_places
-from bertology.cloze.prompts import encode, masked_copies
+from bertology.cloze.prompts import Context, Floats, encode, masked_copies
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ClozeError, FitError, ModelError
-
-Floats = NDArray[np.float64]
-Context = Literal["left", "cut", "whole"]
-"""What a masked model has in sight where a subword is scored, besides the subwords before it. ``left``: masks in place
-of all subwords after it; ``cut``: the end of the text right after it; ``whole``: all subwords after its word."""
 
 
 @Encoder.comes_first

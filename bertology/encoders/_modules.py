@@ -203,7 +203,7 @@ def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None
                 for theirs, own in zip(expected, read.values(), strict=True)
             ):
                 return
-        except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
+        except (ModelError, TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
             why = str(error).splitlines()[0][:120]
     raise ModelError(f"{family} models ({type(body).__name__}) are not supported ({why}); give an encoder like BERT")
 
