@@ -11,6 +11,7 @@ from bertology.errors import BertologyError, quoted
 from bertology.families.request import RANDOM
 from bertology.results import read_results
 from bertology.results.cells import file_with, read_record, read_tables
+from bertology.results.predictions import INFORMATION
 
 _LISTED = 12  # most cells that an error lists
 _SHOWN = 3  # predictions that an explanation shows
@@ -50,7 +51,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
     scored = f"; it is scored on the items that {first['model']} can read" if isinstance(first["model"], str) else ""
     took = {name: provenance.get(name) for name in ("device", "wall_s")}
     paragraphs = {
-        "Cell": [f"{cell_id}: {_listed(first[list(_CELL)])}"],
+        "Cell": [f"{cell_id}: {_cell(first)}"],
         "Items": [about["Items"]],
         "Vectors": [about["Vectors"], _listed(identity)]
         if is_read
@@ -81,10 +82,16 @@ def _cell_named(rows: "pd.DataFrame", cell: str) -> str:
     if len(meant) == 1:
         return str(meant["cell_id"].iloc[0])
     listed = (meant if len(meant) else rows).drop_duplicates("cell_id")
-    cells = [f"{row['cell_id'][:8]} ({_listed(row[list(_CELL)])})" for _, row in listed.head(_LISTED).iterrows()]
+    cells = [f"{row['cell_id'][:8]} ({_cell(row)})" for _, row in listed.head(_LISTED).iterrows()]
     more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     how = "several cells are" if len(meant) else "no cell is"
     raise BertologyError(f"{how} {quoted(cell)}; name one of {', '.join(cells)}{more}")
+
+
+def _cell(row: "pd.Series") -> str:
+    """The task, layer and control of a cell, with the settings of its readout."""
+    settings = json.loads(row["params_json"] or "{}").get("settings", {})
+    return _listed({**row[list(_CELL)].to_dict(), **settings})
 
 
 def _listed(values: "Mapping[str, Any] | pd.Series") -> str:
@@ -115,13 +122,15 @@ def _scores(rows: "pd.DataFrame") -> Iterator[str]:
 
 
 def _predictions(folder: Path, cell_id: str) -> Iterator[str]:
-    """The predictions' file, how many equal the annotation, and the first of them."""
+    """The predictions' file, how many equal the annotation, and the first of them, or those with least information."""
     if file_with(folder, cell_id) is None:
         return
     ((path, table),) = read_tables(folder, [cell_id])
     kept = table.drop_columns("cell_id").to_pandas()
     yield f"predictions/{path.name}"
+    which = "hardest" if INFORMATION in kept.columns else "first"
+    kept = kept.sort_values(INFORMATION) if which == "hardest" else kept
     if {"gold", "pred"} <= set(kept.columns):
         n_equal = int((kept["gold"].astype(str) == kept["pred"].astype(str)).sum())
-        yield f"items {len(kept):,} · predictions that equal the annotation {n_equal:,} · the first are:"
+        yield f"items {len(kept):,} · predictions that equal the annotation {n_equal:,} · the {which} are:"
     yield from (_listed(item) for _, item in kept.head(_SHOWN).iterrows())

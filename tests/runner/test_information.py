@@ -13,13 +13,17 @@ from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.explain import explain_cell
 
 LINEAR = {"strengths": [0.1, 1.0]}
 
 
 def ask(model: Path, corpus: Corpus, *configs: ReadoutConfig, task: str = "pos", **chosen: Any) -> Results:
-    request = {"layers": "0-1", "controls": (), **chosen}
-    return run_probes(ProbeRequest(tasks=(task,), model=str(model), configs={task: configs}, **request), corpus=corpus)
+    out = chosen.pop("out", None)
+    request = ProbeRequest(
+        tasks=(task,), model=str(model), configs={task: configs}, **{"layers": "0-1", "controls": (), **chosen}
+    )
+    return run_probes(request, corpus=corpus, out=out)
 
 
 def test_rows_are_means_of_what_is_kept_of_items(tiny_bert: Path, toy: Corpus) -> None:
@@ -49,6 +53,18 @@ def test_a_layer_adds_nothing_to_what_its_words_say(tiny_bert: Path, toy: Corpus
     assert list(frame[frame.main_metric].layer) == [1]
     assert abs(row.value) < 0.1
     assert row.ci_low <= 0.02
+
+
+def test_an_explanation_lists_the_hardest_items(tiny_bert: Path, toy: Corpus, tmp_path: Path) -> None:
+    configs = ReadoutConfig("linear", LINEAR, given="nothing"), ReadoutConfig("linear", LINEAR, given="form")
+    results = ask(tiny_bert, toy, *configs, layers="0", out=tmp_path / "run")
+    with pytest.raises(BertologyError, match=r"several cells are.*given nothing.*given form|given form.*given nothing"):
+        explain_cell(tmp_path / "run", "pos@0")
+    items = results.predictions("pos", 0)
+    cell = next(row.cell_id for row in results.rows if row.main_metric and "given nothing" in row.reading)
+    text = " ".join(explain_cell(tmp_path / "run", cell).split())
+    hardest = items[items.readout.str.contains("given nothing")].nsmallest(1, "information_bits").iloc[0]
+    assert f"the hardest are: item id {hardest.sentence}:{hardest.place} " in text
 
 
 def test_folds_put_the_items_together(tiny_bert: Path, toy: Corpus) -> None:
