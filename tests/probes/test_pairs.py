@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from bertology import probe
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import Examples, get_probe
@@ -114,3 +116,24 @@ def test_what_is_planted_is_found_and_nothing_else(
     assert value is not None
     assert value > 0.9
     check_chance(ask(task, corpus(signal=False), **BRIEF)["accuracy"], 0.5)
+
+
+def test_shared_number_is_found_where_forms_show_it() -> None:
+    """In the pocket world forms show number, but neither word of a pair alone; numbers that are drawn are not found."""
+    pocket, dice = load_corpus("pocket"), np.random.default_rng(1)
+
+    def drawn(one: Sentence) -> Sentence:
+        feats = [(value or "").replace(SING, "*").replace(PLUR, "*") for value in one.layers["feats"]]
+        numbered = tuple(value.replace("*", (SING, PLUR)[dice.integers(2)]) or None for value in feats)
+        return replace(one, layers={**one.layers, "feats": numbered})
+
+    def accuracy(make: Callable[[Sentence], Sentence]) -> ResultRow:
+        sizes = {"train": 1500, "dev": 300, "test": 300}
+        text = {split: Sentences(map(make, pocket[split][:size])) for split, size in sizes.items()}
+        found = probe("pair_number:shared", corpus=Corpus("some", text), layers=[0], controls="none")
+        return next(row for row in found.rows if row.metric == "accuracy")
+
+    value = accuracy(lambda one: one).value
+    assert value is not None
+    assert value > 0.7
+    check_chance(accuracy(drawn), 0.5)
