@@ -91,7 +91,7 @@ def _cell_named(rows: "pd.DataFrame", cell: str) -> str:
 def _cell(row: "pd.Series") -> str:
     """The task, layer and control of a cell, with the settings of its readout."""
     settings = json.loads(row["params_json"] or "{}").get("settings", {})
-    return _listed({**row[list(_CELL)].to_dict(), **settings})
+    return _listed({name: row[name] for name in _CELL} | settings)
 
 
 def _listed(values: "Mapping[str, Any] | pd.Series") -> str:
