@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertology._lazy import torch
 from bertology.causal import CausalItems, CausalProbe
 from bertology.cloze.prompts import encode, too_long
 from bertology.corpora import Sentences
@@ -112,6 +111,8 @@ class AssociationTest(CausalProbe):
 
     def _vectors(self, model: RunningModel, items: tuple[SetText, ...]) -> Floats:
         """The vectors ``[layer, text, dim]``."""
+        import torch  # here, so that listing the tasks does not wait for it
+
         encoder, made = model.encoder, []
         if self.vector == "cls" and not encoder.n_prefix and not all(one.word for one in items):
             raise ModelError(f"model {encoder.name} has no special token before a text: set vector=mean")

@@ -190,15 +190,17 @@ def test_a_hundred_at_once_all_get_answers(ask: Ask) -> None:
 
 
 def test_more_than_can_wait_are_refused(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    go, jobs = threading.Event(), list[Job]()
+    go, jobs, ended = threading.Event(), list[Job](), threading.Semaphore(0)
     monkeypatch.setattr(explorer, "_view", lambda _: go.wait() and {})
     question = Question("tokenize", "text", "pocket")
-    jobs += [explorer.ask(question, lambda: None) for _ in range(128)]
+    jobs += [explorer.ask(question, ended.release) for _ in range(128)]
     with pytest.raises(BertologyError, match="128 questions are waiting"):
         jobs += [explorer.ask(question, lambda: None) for _ in range(2)]  # one of all may be computed already
     for job in jobs:
         job.cancel()
     go.set()
+    for _ in jobs:  # or they would be in the way of the next test
+        assert ended.acquire(timeout=60)
 
 
 @pytest.mark.parametrize("panel", ["progress", "model"])
