@@ -10,7 +10,7 @@ from torch import Tensor
 from bertology._lazy import pd
 from bertology._names import folder_name, layer_label
 from bertology._page import framed, full_page, write_page
-from bertology.causal.dimensions import SPLITS, LabelledStates, word_states
+from bertology.causal.dimensions import LabelledStates, word_states
 from bertology.causal.erasing import Integers, WordLabels
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoder
@@ -125,7 +125,7 @@ def find_dimensions(
 
     Args:
         encoder: the model.
-        corpus: with the splits train and dev, and test, which is read for its labels alone.
+        corpus: with the splits train and dev.
         task: a task that gives labels to single words, such as ``pos``.
         layers: from 0, or of neurons from 1.
         ranking: ``linear``, ``probeless`` or ``gaussian``.
@@ -133,18 +133,16 @@ def find_dimensions(
         site: ``hidden_state``, or ``neurons`` of the feed-forward part.
         n_words: number of words at each end of a dimension.
         least: number of occurrences in train that a word form has at least, so that a mean is of more than one.
-        most_words: words of train that are read at most, in random sentences; half as many of other splits.
+        most_words: words of train that are read at most, in random sentences; half as many of dev.
 
     Raises:
         BertologyError: the task has no labels of single words, ``k`` does not fit, or no word is frequent enough.
     """
-    texts = {name: sampled_sentences(corpus[name], most_words // (1 + (name != "train"))) for name in SPLITS}
+    texts = {name: sampled_sentences(corpus[name], most_words // (1 + (name != "train"))) for name in ("train", "dev")}
     labels = WordLabels.of_task(task, texts, asked_by="dimensions")
     if site != "hidden_state" and 0 in layers:
         raise ModelError(f"site {site}: the embeddings have none: give layers from 1")
-    read = {name: word_states(encoder, texts[name], layers=layers, site=site, on_long="window") for name in SPLITS[:2]}
-    read["test"] = read["dev"][:, :0]
-    labels = WordLabels({**labels.codes, "test": labels.codes["test"][:0]}, labels.values)
+    read = {name: word_states(encoder, of, layers=layers, site=site, on_long="window") for name, of in texts.items()}
     states = LabelledStates.of(read, labels)
     order = states.rank(ranking, k)
     text = _ReadText(texts["train"], states.codes("train"), labels.values, least)

@@ -451,7 +451,7 @@ def _unwrapped(folder: Path) -> Path:
 
 def _of_word_vectors(path: Path) -> Path:
     """The model folder in the cache that is made of a file of word vectors, made where there is none."""
-    known, title = _files.digest_file(path), path.name.partition(".")[0] or "vectors"
+    known, title = _file_digest(path, _files.signature(path)), path.name.partition(".")[0] or "vectors"
     copy = _files.cache_folder() / MODELS / known / title
 
     def write(out: Path) -> str:
