@@ -81,13 +81,13 @@ class Dimensions(CausalProbe):
         ),
         share_metric("random_shifted_share", "share of them so predicted with k random dimensions shifted"),
         share_metric("unshifted_share", "share of them so predicted with nothing changed"),
-        share_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
+        sum_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
         sum_metric("shared_by_halves_p", "p-value: probability that two random sets share as many or more"),
-        share_metric("shared_with_below", "share of the best k that the layer below has among its own"),
+        sum_metric("shared_with_below", "share of the best k that the layer below has among its own"),
         sum_metric("shared_with_below_p", "p-value of what is shared with the layer below"),
-        share_metric("shared_with_task", "share of the best k that another task, the group, has among its own"),
+        sum_metric("shared_with_task", "share of the best k that another task, the group, has among its own"),
         sum_metric("shared_with_task_p", "p-value of what is shared with another task"),
-        share_metric("shared_chance", "share that two random sets of k dimensions have in common on average"),
+        sum_metric("shared_chance", "share that two random sets of k dimensions have in common on average"),
     )
 
     def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
