@@ -697,9 +697,10 @@ TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F
 """Titles that narrow columns break in other places than between words."""
 
 Unit = Literal["fraction", "correlation", "number", "counted"]
-"""Fractions stand in percent; correlations and ranks, bounded by ±1, with three decimals; what is counted in bits or
+"""Fractions stand in percent; correlations, ranks and p-values, bounded by ±1, with three decimals; what is counted in bits or
 words with two decimals, small values with three."""
 _DECIMALS: Mapping[Unit, int] = {"fraction": 1, "correlation": 3, "number": 1, "counted": 2}
+_P_VALUE = re.compile(r"_p(?:_(?!at_)|$)")
 _COUNTED = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters", "squared_error")
 """Endings of metrics that are counted in a unit."""
 Part = Literal["", "null", "reference", "change"]
@@ -779,7 +780,8 @@ def metric_form(metric: str) -> MetricForm:
     stated: Unit | None = next((unit for unit, names in known["units"].items() if metric in names), None)
     ending = "" if stated else next((ending for ending in _PARTS if metric.endswith(ending)), "")
     base, part = (metric.removesuffix(ending), _PARTS[ending]) if ending else ("", "")
-    unit: Unit = stated or ("counted" if metric.endswith(_COUNTED) or "_bits_" in metric else "fraction")
+    other: Unit = "correlation" if _P_VALUE.search(metric) else "fraction"
+    unit: Unit = stated or ("counted" if metric.endswith(_COUNTED) or "_bits_" in metric else other)
     is_difference, depth = metric == "selectivity", _DEPTHS.get(metric, "")
     return MetricForm(_title(metric), unit, is_difference, depth, base, part, metric not in known["unranked"])
 

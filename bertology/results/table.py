@@ -491,11 +491,12 @@ def probe_of(about: ResultRow) -> Any:
 
 def measure_notes(metrics: Iterable[str], about: ResultRow | None) -> Iterator[Note]:
     """The definitions of the metrics of a table, as far as they are known."""
-    known = {name: METRICS[name].description for name in dict.fromkeys(metrics) if name in METRICS}
-    if about is not None and (others := set(metrics) - {*known, ""}):
+    stated = {name: metric.description for name, metric in METRICS.items()}
+    if about is not None:
         declared = getattr(probe_of(about), "metrics", ())
-        known |= {one.name: one.description for one in declared if not isinstance(one, str) and one.name in others}
-        known |= {name: text for name, text in about.param("measures", {}).items() if name in others}
+        stated |= {one.name: one.description for one in declared if not isinstance(one, str)}
+        stated |= about.param("measures", {})
+    known = {name: stated[name] for name in dict.fromkeys(metrics) if name in stated}
     for name, description in known.items():
         yield Note(metric_title(name) if len(known) > 1 else "measure", description)
 
