@@ -10,8 +10,8 @@ from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
-from bertology._files import explained_system_errors, taken
-from bertology._machine import explained_shortage
+from bertology._files import taken
+from bertology._machine import explained
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import (
@@ -49,8 +49,7 @@ Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
 
 
-@explained_system_errors()
-@explained_shortage("this probe")
+@explained("this probe")
 def probe(
     task: Asked | Sequence[Asked] = "pos",
     *,
@@ -153,22 +152,26 @@ def probe(
     return results
 
 
-def _texts_first(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, whose call with a model among or before its texts is an error of one line."""
-    names = [
-        name for name, one in inspect.signature(function).parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD
-    ]
+def _of_texts(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a function of texts, all whose errors have one line, that of a model among the texts as well."""
 
-    @wraps(function)
-    def checked(*given: P.args, **settings: P.kwargs) -> T:
-        first: Any = given[0] if given else None
-        is_text = first is None or hasattr(first, "__len__") or hasattr(first, "__iter__")
-        if len(given) > len(names) or not is_text:
-            call = f"{function.__name__}({', '.join(names)}, model=…)"
-            raise BertologyError(f"{function.__name__}: the model is given by name, after the texts: write {call}")
-        return function(*given, **settings)
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        every = inspect.signature(function).parameters.values()
+        names = [one.name for one in every if one.kind is one.POSITIONAL_OR_KEYWORD]
 
-    return checked
+        @explained(doing)
+        @wraps(function)
+        def checked(*given: P.args, **settings: P.kwargs) -> T:
+            first: Any = given[0] if given else None
+            is_text = first is None or hasattr(first, "__len__") or hasattr(first, "__iter__")
+            if len(given) > len(names) or not is_text:
+                call = f"{function.__name__}({', '.join(names)}, model=…)"
+                raise BertologyError(f"{function.__name__}: the model is given by name, after the texts: write {call}")
+            return function(*given, **settings)
+
+        return checked
+
+    return decorated
 
 
 def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
@@ -200,9 +203,7 @@ def _opened(model: Any, loading: dict[str, Any]) -> Encoder:
     return load_encoder(resolve_model(names_of([model])[0], revision=loading.pop("revision", None)), **loading)
 
 
-@explained_system_errors()
-@explained_shortage("this search")
-@_texts_first
+@_of_texts("this search")
 def neighbours(
     text: Text,
     word: str | None = None,
@@ -308,9 +309,7 @@ def neighbours(
 def align(first: str | Sentence, second: str | Sentence, **settings: Any) -> AlignedTexts: ...
 @overload
 def align(first: Sequence[Text], second: Sequence[Text], **settings: Any) -> list[AlignedTexts]: ...
-@explained_system_errors()
-@explained_shortage("this alignment")
-@_texts_first
+@_of_texts("this alignment")
 def align(
     first: str | Sentence | Sequence[Text],
     second: str | Sentence | Sequence[Text],
@@ -380,9 +379,7 @@ def align(
     return found[0] if isinstance(first, str | Sentence) else found
 
 
-@explained_system_errors()
-@explained_shortage("this patching")
-@_texts_first
+@_of_texts("this patching")
 def patch(
     text: str,
     other: str,
@@ -445,9 +442,7 @@ def patch(
     return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction, method=method, steps=steps)
 
 
-@explained_system_errors()
-@explained_shortage("this circuit")
-@_texts_first
+@_of_texts("this circuit")
 def circuit(
     text: str,
     other: str,
@@ -486,9 +481,7 @@ def circuit(
     return circuit_of_pairs(encoder, pair, steps=steps, rankings=chosen)
 
 
-@explained_system_errors()
-@explained_shortage("this attribution")
-@_texts_first
+@_of_texts("this attribution")
 def attribute(
     text: str | Sequence[str] | None = None,
     *,

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from bertology._api import names_of
-from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
-from bertology._machine import explained_shortage
+from bertology._files import cache_folder, canonical_json, digest, write_derived
+from bertology._machine import explained
 from bertology._names import name_not_found, short_names
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.comparison.findings import head_changes, null_findings, retained, verdicts
@@ -129,8 +129,7 @@ class ModelComparison:
         return framed(self.page(), title=f"Comparison with {self.reference}", height=640)
 
 
-@explained_system_errors()
-@explained_shortage("this comparison")
+@explained("this comparison")
 def compare(
     reference: Any,
     *models: Any,

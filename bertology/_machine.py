@@ -20,6 +20,7 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bertology._files import explained_system_errors
 from bertology.errors import BertologyError, ModelError, ShortMemoryError, quoted
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
             raise
         known = None if needed is None else (f"about {size_in_words(needed)} needed", before)
         raise ShortMemoryError(shortage(doing, error, remedy=remedy, known=known)) from error
+
+
+@contextlib.contextmanager
+def explained(doing: str, *, remedy: str = REMEDY) -> Iterator[None]:
+    """Turn what a whole job lacks, memory or files, into errors of one line."""
+    with explained_system_errors(), explained_shortage(doing, remedy=remedy):
+        yield
 
 
 def shortage(

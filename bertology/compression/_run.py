@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from bertology._files import explained_system_errors, explained_write_errors, given_path, sweep, taken, temporary_folder
+from bertology._files import explained_write_errors, given_path, sweep, taken, temporary_folder
 from bertology._folder import CARD, RecordFile, model_card, versions
-from bertology._machine import explained_shortage
+from bertology._machine import explained
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
@@ -125,8 +125,7 @@ _TRAINING = "training"
 """The folder in the one that is written with the state of training, while it is not finished."""
 
 
-@explained_system_errors()
-@explained_shortage("this compression")
+@explained("this compression")
 def compress(
     model: str | Path | Encoder | tuple[Any, Any],
     method: str | Method | Sequence[str | Method],

@@ -19,7 +19,7 @@ import torch
 
 from bertology import _files
 from bertology._folder import CARD, RecordFile, model_card, own_folder
-from bertology._machine import explained_shortage
+from bertology._machine import explained
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints, train
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
@@ -360,8 +360,7 @@ def _text_counts(corpus: Corpus, task: _items.TuningTask, encoder: Encoder, max_
     )
 
 
-@_files.explained_system_errors()
-@explained_shortage("fine-tuning", remedy="set accumulate higher, or batch_size or max_pieces lower")
+@explained("fine-tuning", remedy="set accumulate higher, or batch_size or max_pieces lower")
 def finetune(
     model: Any = "pocket",
     corpus: Any = "pocket",

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parameters_to_vector
 
-from bertology._files import explained_system_errors, given_path, taken, write_derived
+from bertology._files import given_path, taken, write_derived
 from bertology._folder import versions
 from bertology._lazy import figures
-from bertology._machine import explained_shortage
+from bertology._machine import explained
 from bertology._names import folder_name, short_names
 from bertology._settings import checked
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
@@ -492,8 +492,7 @@ _AXES = 0
 _CHECKPOINT = "checkpoint-"
 
 
-@explained_system_errors()
-@explained_shortage("this landscape")
+@explained("this landscape")
 def landscape(
     *models: str | Path | Encoder | tuple[Any, Any],
     corpus: Any = "pocket",

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
+from bertology._files import cache_folder, canonical_json, digest, read_json, write_derived
 from bertology._lazy import pd, scipy
-from bertology._machine import explained_shortage
+from bertology._machine import explained
 from bertology._names import short_names
 from bertology._page import full_page
 from bertology.activations.progress import BarProgress, can_show, silent
@@ -256,8 +256,7 @@ def _judged(claims: Claims, plan: Plan, scores: Scores, encoder: str) -> Iterato
         yield Outcome(claim, encoder, verdict, tuple(findings), "; ".join(reasons))
 
 
-@explained_system_errors()
-@explained_shortage("these claims")
+@explained("these claims")
 def primer(
     model: Any = "pocket",
     *,
