@@ -697,8 +697,8 @@ TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F
 """Titles that narrow columns break in other places than between words."""
 
 Unit = Literal["fraction", "correlation", "number", "counted"]
-"""Fractions stand in percent; correlations, ranks and p-values, bounded by ±1, with three decimals; what is counted in bits or
-words with two decimals, small values with three."""
+"""Fractions stand in percent; correlations, ranks and p-values, bounded by ±1, with three decimals; what is counted in
+bits or words with two decimals, small values with three."""
 _DECIMALS: Mapping[Unit, int] = {"fraction": 1, "correlation": 3, "number": 1, "counted": 2}
 _P_VALUE = re.compile(r"_p(?:_(?!at_)|$)")
 _COUNTED = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters", "squared_error")
