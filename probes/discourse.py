@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, key_values
 from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, sentence_examples, target_examples
 from bertology.probing.items import mapped_examples, word_examples
@@ -28,12 +28,6 @@ from bertology.probing.probes import SentenceProbe
 _ANY = "any"
 _PARTS = 5
 _LETTER = re.compile(r"[^\W\d_]")
-
-
-def _pairs(misc: str) -> dict[str, str]:
-    """``Discourse=joint:3->1|SpaceAfter=No`` as a dictionary; a mark without a value has its own name as value."""
-    parts = (part.partition("=") for part in misc.split("|"))
-    return {name: value if sign else name for name, sign, value in parts if name}
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class Misc(RepresentationProbe):
         Raises:
             CorpusError: no word has it, or its values are no classes.
         """
-        values = {misc: _pairs(misc).get(self.key) for misc in self._known(sentences)}
+        values = {misc: key_values(misc).get(self.key) for misc in self._known(sentences)}
         labels = {misc: value if value is None else value.partition(":")[0] for misc, value in values.items()}
         of_key = f"key {quoted(self.key)} of MISC"
         remedy = f"ask which words have it, misc:{self.key}:{_ANY}"
@@ -69,7 +63,7 @@ class Misc(RepresentationProbe):
     def _known(self, sentences: Sentences) -> tuple[str, ...]:
         """The values of MISC; an error where none has the key."""
         every = sentences.layers["misc"].values if "misc" in sentences.layers else ()
-        keys = Counter(key for misc in every for key in _pairs(misc))
+        keys = Counter(key for misc in every for key in key_values(misc))
         if self.key not in keys:
             there = f"the keys are {listed(sorted(keys))}" if keys else "no word has any; give a treebank in CoNLL-U"
             raise CorpusError(f"no word has the key {quoted(self.key)} in MISC: {there}")
@@ -89,7 +83,7 @@ class HasMisc(Misc):
         Raises:
             CorpusError: no word has it.
         """
-        has_key = [self.key in _pairs(misc) for misc in self._known(sentences)]
+        has_key = [self.key in key_values(misc) for misc in self._known(sentences)]
         codes = sentences.layers["misc"].codes
         return word_examples(sentences, ["yes" if code >= 0 and has_key[code] else "no" for code in codes.tolist()])
 

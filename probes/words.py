@@ -26,7 +26,7 @@ from functools import partial
 
 import numpy as np
 
-from bertology.corpora import Sentences, ShardedSentences
+from bertology.corpora import Sentences, ShardedSentences, key_values
 from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
 from bertology.probing.items import mapped_examples
@@ -86,9 +86,9 @@ class Feature(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word that has the feature, with its value; of one part of speech where one is named."""
-        values = {feats: _features(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
+        values = {feats: key_values(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
         if not any(values.values()):
-            known = sorted({name for feats in values for name in _features(feats)})
+            known = sorted({name for feats in values for name in key_values(feats)})
             raise CorpusError(f"no word has the feature {quoted(self.feature)}: the features are {listed(known)}")
         found = mapped_examples(sentences, "feats", values)
         if not self.upos:
@@ -115,7 +115,7 @@ def _counted(sentences: Sentences) -> dict[str, Counter[str]]:
     named = [*map(":{}".format, upos.values), ""] if upos else [""]
     tags = map(named.__getitem__, upos.codes[items.words].tolist() if upos else itertools.repeat(0))
     for (code, tag), n in Counter(zip(items.codes.tolist(), tags, strict=False)).items():
-        for name, value in _features(items.values[code]).items():
+        for name, value in key_values(items.values[code]).items():
             for of in {name, f"{name}{tag}"}:
                 times[of][value] += n
     return times
@@ -134,12 +134,6 @@ def _feature(argument: str) -> Feature:
     """The probe of ``Number``, or of ``Number:NOUN``."""
     feature, _, upos = argument.partition(":")
     return Feature(feature.strip(), upos.strip().upper())
-
-
-def _features(feats: str) -> dict[str, str]:
-    """``Number=Sing|Person=3`` as a dictionary."""
-    pairs = (pair.partition("=") for pair in feats.split("|"))
-    return {name: value for name, _, value in pairs}
 
 
 _word = partial(AnnotationProbe, reference=_LIU)

@@ -434,6 +434,12 @@ def _joined(strings: Iterable[str]) -> list[bytes | memoryview]:
     return [b"".join(encoded), np.cumsum([0, *map(len, encoded)]).data]
 
 
+def key_values(written: str | None) -> dict[str, str]:
+    """Features or marks as ``Number=Sing|Person=3`` by their names; one without a value has its own name as value."""
+    parts = (part.partition("=") for part in (written or "").split("|"))
+    return {name: value if sign else name for name, sign, value in parts if name}
+
+
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
     """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
     places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]

@@ -13,7 +13,7 @@ from typing import Final
 from bertology._names import check_name
 from bertology.corpora._corpus import SPLITS, Corpus
 from bertology.corpora._derived import changed_name
-from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.corpora._sentences import Sentence, Sentences, Target, key_values
 from bertology.errors import CorpusError
 
 _FEWEST_WORDS, _MOST_WORDS = 5, 28
@@ -36,8 +36,7 @@ class _Row:
 
     def feature(self, word: int, name: str) -> str:
         """The value of a feature of a word, empty where it has none."""
-        pairs = (pair.partition("=") for pair in self.tag("feats", word).split("|"))
-        return next((value for key, _, value in pairs if key == name), "")
+        return key_values(self.tag("feats", word)).get(name, "")
 
     def relation(self, word: int) -> str:
         """The relation of a word to its head, without its subtype."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, key_values
 from bertology.encoders.alignment import numbers_in
 from bertology.encoders.batching import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
@@ -411,8 +411,7 @@ def _rank(sentences: Sentences, start: int, spans: tuple[_Span, _Span], heads: t
     layer, features = sentences.layers.get("feats"), list[dict[str, str]]()
     for head in heads:
         (value,) = layer.decoded(head, head + 1) if layer else (None,)
-        pairs = (pair.partition("=") for pair in (value or "").split("|"))
-        features.append({name: held for name, _, held in pairs if name in _AGREEING})
+        features.append({name: held for name, held in key_values(value).items() if name in _AGREEING})
     shared = features[0].keys() & features[1].keys()
     return _WORST if any(features[0][name] != features[1][name] for name in shared) else 2
 

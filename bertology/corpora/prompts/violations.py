@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bertology._files import digest
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._sentences import Sentence
+from bertology.corpora._sentences import Sentence, key_values
 from bertology.corpora.prompts._items import ClozeItem, LeftOut
 from bertology.errors import CorpusError
 
@@ -194,14 +194,9 @@ def _words(sentence: Sentence) -> list[_Word]:
     empty = (None,) * len(sentence)
     layers = (sentence.layers.get(name, empty) for name in ("lemma", "upos", "feats"))
     return [
-        _Word(form.lower(), lemma or "", upos or "", _features(features))
+        _Word(form.lower(), lemma or "", upos or "", frozenset(key_values(features).items()))
         for form, lemma, upos, features in zip(sentence.words, *layers, strict=True)
     ]
-
-
-def _features(written: str | None) -> frozenset[tuple[str, str]]:
-    parts = (part.partition("=") for part in (written or "").split("|"))
-    return frozenset((name, value) for name, sign, value in parts if sign)
 
 
 def _agreements(sentence: Sentence, words: Sequence[_Word]) -> Iterator[_Agreement]:
