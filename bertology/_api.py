@@ -10,21 +10,12 @@ from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
+from bertology import corpora
 from bertology._files import taken
 from bertology._machine import explained
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
-from bertology.corpora import (
-    Corpus,
-    Sentence,
-    Text,
-    as_sentence,
-    kept_name,
-    kept_table,
-    list_column,
-    load_corpus,
-    words_at,
-)
+from bertology.corpora import Corpus, Sentence, Text, as_sentence, load_corpus
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, ResultsError, quoted
 from bertology.families.models import compare_models
@@ -110,7 +101,7 @@ def probe(
     """
     tasks = _named(task)
     if not isinstance(corpus, str | Path):
-        table = None if isinstance(corpus, Corpus) or reads_sentences(tasks) else kept_table(corpus)
+        table = None if isinstance(corpus, Corpus) or reads_sentences(tasks) else corpora.kept_table(corpus)
         corpus = table or load_corpus(corpus, columns=settings.pop("columns", None))
         if settings.get("annotate"):
             raise CorpusError("annotate labels a file of raw text, not data in memory; annotate_text takes a text")
@@ -131,7 +122,7 @@ def probe(
     asked = {
         "tasks": tasks,
         "reference": reference,
-        "corpus": kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
+        "corpus": corpora.kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
         "layers": layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
         "seeds": seeds,
         "controls": controls if isinstance(controls, str) else list(taken(controls, "controls")),
@@ -269,7 +260,7 @@ def neighbours(
     name = names_of([model])[0]
     request = ProbeRequest(model=name, **{"dtype": held_dtype(name) or "float32", **settings})
     sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
-    places = words_at(sentence, word, span=span, occurrence=occurrence)
+    places = corpora.words_at(sentence, word, span=span, occurrence=occurrence)
     loaded = load_corpus(corpus, columns=request.columns)
     splits = {name: loaded[name] for name in (loaded.splits if split == "all" else parse_names(split))}
     if request.sentences is not None:
@@ -575,7 +566,7 @@ def attribute(
             if "splits" in loaded.notes or len(parts) > 1 or len(questions) != len(read):
                 remedy = "give the table as one split, {'dev': table} or a file dev.tsv, with an item in each row"
                 raise CorpusError(f"scores {quoted(scores)}: {remedy}")
-            scores = {scores: list_column(corpus, scores, len(questions))}
+            scores = {scores: corpora.list_column(corpus, scores, len(questions))}
     if isinstance(scores, str):
         raise CorpusError(f"scores {quoted(scores)}: a column is one of a corpus: name it, or give lists by name")
     chosen: Any = methods if methods in (None, "all") else parse_names(methods or "")

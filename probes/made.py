@@ -21,14 +21,7 @@ import numpy as np
 from bertology import readouts
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
-from bertology.corpora.prompts.sets import (
-    addition_items,
-    affordance_items,
-    check_made,
-    comparison_items,
-    decode_items,
-    maximum_items,
-)
+from bertology.corpora.prompts import sets
 from bertology.errors import CorpusError, quoted
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
@@ -59,7 +52,7 @@ class MadeItems(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """The items of the kind."""
-        check_made(source, pocket=self.pocket)
+        sets.check_made(source, pocket=self.pocket)
         return ClozeItems.of(self.make(), clusters=self.clusters)
 
 
@@ -169,9 +162,9 @@ class NumberSubwords(GeometryProbe):
 
 COMPARISONS = ProbeFamily.among(
     [
-        MadeItems("comparisons:size", "Which of two things is larger?", partial(comparison_items, "size")),
-        MadeItems("comparisons:weight", "Which of two things is heavier?", partial(comparison_items, "weight")),
-        MadeItems("comparisons:affordance", "What can one do with a thing?", affordance_items),
+        MadeItems("comparisons:size", "Which of two things is larger?", partial(sets.comparison_items, "size")),
+        MadeItems("comparisons:weight", "Which of two things is heavier?", partial(sets.comparison_items, "weight")),
+        MadeItems("comparisons:affordance", "What can one do with a thing?", sets.affordance_items),
     ],
     argument="kind of question",
     question="Does it know how large and heavy things are, and what one does with them?",
@@ -179,9 +172,9 @@ COMPARISONS = ProbeFamily.among(
 _LARGEST = "Which number of a list is the largest, or the smallest?"
 NUMERACY = ProbeFamily.among(
     [
-        _of_numbers("numeracy:decode", "Which digits are those of a number word?", decode_items, "numbers"),
-        _of_numbers("numeracy:maximum", _LARGEST, maximum_items, "lists"),
-        _of_numbers("numeracy:addition", "What is the sum of two numbers?", addition_items, "sums"),
+        _of_numbers("numeracy:decode", "Which digits are those of a number word?", sets.decode_items, "numbers"),
+        _of_numbers("numeracy:maximum", _LARGEST, sets.maximum_items, "lists"),
+        _of_numbers("numeracy:addition", "What is the sum of two numbers?", sets.addition_items, "sums"),
         NumberValue(),
         NumberSubwords(),
     ],

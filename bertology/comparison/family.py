@@ -16,13 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology import attention, readouts
 from bertology._names import name_not_found
-from bertology.comparison._probes import (
-    AttentionComparison,
-    EncoderComparison,
-    EncoderPair,
-    ReadoutComparison,
-    VectorComparison,
-)
+from bertology.comparison import _probes
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import OnLong
@@ -52,27 +46,27 @@ class _Comparison(WordsFamily):
     """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        return ("words",) if isinstance(probe, VectorComparison) else ()
+        return ("words",) if isinstance(probe, _probes.VectorComparison) else ()
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        if isinstance(probe, EncoderComparison):
+        if isinstance(probe, _probes.EncoderComparison):
             return own_readout(probe, asked, "encoders.v1", about="the models themselves")
-        if isinstance(probe, AttentionComparison):
+        if isinstance(probe, _probes.AttentionComparison):
             return own_readout(probe, asked, "attention.v1", about="attention maps")
-        if not isinstance(probe, VectorComparison):
+        if not isinstance(probe, _probes.VectorComparison):
             kinds = "derive it from VectorComparison, AttentionComparison or EncoderComparison"
             raise BertologyError(f"task {probe.task}: a {type(probe).__name__} is of no kind that is computed; {kinds}")
         configs = super().configs(probe, asked, shape)
         for config in configs:
-            if (match := cast(VectorComparison, self.configured(probe, config)).match) not in _MATCHES:
+            if (match := cast(_probes.VectorComparison, self.configured(probe, config)).match) not in _MATCHES:
                 raise name_not_found(f"match of task {probe.task}", match, _MATCHES)
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         reference = pair.reference
-        if isinstance(probe, VectorComparison):
+        if isinstance(probe, _probes.VectorComparison):
             super().check(pair, probe, configs)
-        if isinstance(probe, AttentionComparison) and reference is not None:
+        if isinstance(probe, _probes.AttentionComparison) and reference is not None:
             own, other = pair.shape.n_heads, reference.shape.n_heads
             if own != other:
                 heads = f"{pair.source.title} has {own} heads in a layer, {reference.source.title} {other}"
@@ -82,14 +76,14 @@ class _Comparison(WordsFamily):
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or the whole model; where layers are matched by content, cells depend on which are read."""
         layers, on_long = pair.layers_of(config), {"on_long": pair.request.on_long}
-        if isinstance(probe, EncoderComparison):
+        if isinstance(probe, _probes.EncoderComparison):
             of_layers = () if probe.columns == "model" else layers
             return CellGrid(of_layers if probe.columns == "layers" else (*of_layers, None), of_layers, on_long)
-        if isinstance(probe, AttentionComparison):
+        if isinstance(probe, _probes.AttentionComparison):
             with_heads = layers_with_heads(pair, layers, f"task {probe.task}: ")
             return CellGrid(with_heads, with_heads, on_long)
         grid, reference = super().cells(pair, probe, config, init), pair.reference
-        asked = cast(VectorComparison, self.configured(probe, config))
+        asked = cast(_probes.VectorComparison, self.configured(probe, config))
         if reference is None or not (asked.compares_layers or asked.match != "depth"):
             return grid
         read = {"layers": list(layers), "reference_layers": list(reference.layers)}
@@ -97,10 +91,10 @@ class _Comparison(WordsFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
-        of_vectors, pairs = isinstance(probe, VectorComparison), _pairs_by_depth(cells.layers_read, job)
+        of_vectors, pairs = isinstance(probe, _probes.VectorComparison), _pairs_by_depth(cells.layers_read, job)
         found: Sequence[LayerSums] | Sequence[HeadRatios]
         with named_task(probe):
-            if isinstance(probe, VectorComparison):
+            if isinstance(probe, _probes.VectorComparison):
                 texts, layers = job.pair.texts(probe.reads), other.layers
                 both = [one.unreadable for one in (job.pair, other)]
                 unreadable = {name: ChainMap(*(dict(one.get(name, {})) for one in both)) for name in texts}
@@ -114,13 +108,13 @@ class _Comparison(WordsFamily):
                         split = "dev" if "dev" in model and len(model["dev"]) else "test"
                         pairs = most_alike(model[split], reference[split])
                     found = list(probe.statistics(model, reference, texts, layers=pairs))
-            elif isinstance(probe, AttentionComparison):
+            elif isinstance(probe, _probes.AttentionComparison):
                 found, counts, n_clusters = _measure_attention(probe, job, pairs)
             else:
                 texts, on_long = job.pair.texts(probe.reads), cast(OnLong, job.pair.request.on_long)
                 models = job.get_encoder(), _reference(job).get_encoder()
-                pair = EncoderPair(*models, texts, pairs, on_long, job.progress)
-                found = list(cast(EncoderComparison, probe).measure(pair))
+                pair = _probes.EncoderPair(*models, texts, pairs, on_long, job.progress)
+                found = list(cast(_probes.EncoderComparison, probe).measure(pair))
                 test = texts.get("test", Sentences())
                 counts, n_clusters = GeometryCounts(test.n_words), len(test)
         device = "cpu" if of_vectors else job.device
@@ -138,7 +132,7 @@ class _Comparison(WordsFamily):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Every statistic of every head or layer, then those of the whole model, which are not compared with layers."""
-        if isinstance(draws[0].probe, AttentionComparison):
+        if isinstance(draws[0].probe, _probes.AttentionComparison):
             return head_rows(self, draws[0], scoring)
         parts = []
         for is_layer in (True, False):
@@ -170,7 +164,7 @@ def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
 
 
 def _measure_attention(
-    probe: AttentionComparison, job: Resources, pairs: tuple[tuple[int, int], ...]
+    probe: _probes.AttentionComparison, job: Resources, pairs: tuple[tuple[int, int], ...]
 ) -> tuple[Sequence[HeadRatios], GeometryCounts, int]:
     """Statistics of the maps of each head in the same sentences, and their mean over the heads of a layer."""
     text, model, reference = job.pair.splits.test, job.get_encoder(), _reference(job).get_encoder()
@@ -229,7 +223,7 @@ class _Frozen(VectorFamily):
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Readout configurations of the task that read one layer and predict labels."""
-        assert isinstance(probe, ReadoutComparison)
+        assert isinstance(probe, _probes.ReadoutComparison)
         if probe.of.family != "labels":
             raise BertologyError(f"task {probe.task}: the task after the colon has no labels of words or spans")
         configs = LABELS.configs(probe.of, asked, shape)
@@ -354,7 +348,7 @@ class _Frozen(VectorFamily):
 
 def _of(probe: Probe) -> Any:
     """The task whose labels are predicted."""
-    assert isinstance(probe, ReadoutComparison)
+    assert isinstance(probe, _probes.ReadoutComparison)
     return probe.of
 
 

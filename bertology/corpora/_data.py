@@ -11,16 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
-from bertology._files import (
-    cache_folder,
-    canonical_json,
-    explained_write_errors,
-    file_sha256,
-    given_path,
-    lock_in,
-    read_json,
-    write_atomically,
-)
+from bertology import _files
 from bertology._names import name_not_found
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -85,7 +76,7 @@ class DataSet:
     @property
     def folder(self) -> Path:
         """Folder of the downloaded files."""
-        return cache_folder() / "corpora" / self.repository / self.revision / self.root
+        return _files.cache_folder() / "corpora" / self.repository / self.revision / self.root
 
     @property
     def is_of_release(self) -> bool:
@@ -107,12 +98,12 @@ class DataSet:
     def pins(self) -> dict[str, str | None]:
         """Hash of each file as it was first downloaded or is known; None for a split that does not exist."""
         path = self._pins_path
-        kept = read_json(path, what="hashes of data", form=dict[str, str | None]) if path.is_file() else {}
+        kept = _files.read_json(path, what="hashes of data", form=dict[str, str | None]) if path.is_file() else {}
         return kept | {file: sha256 for file, sha256 in self.files.items() if sha256}
 
     @property
     def _pins_path(self) -> Path:
-        return cache_folder() / "corpora" / "pins" / f"{self.name.replace(':', '--')} {self.revision}.json"
+        return _files.cache_folder() / "corpora" / "pins" / f"{self.name.replace(':', '--')} {self.revision}.json"
 
     def within(self, part: str) -> list[str]:
         """The files of a part: all, one, or those of a folder."""
@@ -125,7 +116,7 @@ class DataSet:
 
     def _is_as(self, file: str, sha256: str | None) -> bool:
         path = self.folder / file
-        return sha256 is None or (path.is_file() and file_sha256(path) == sha256)
+        return sha256 is None or (path.is_file() and _files.file_sha256(path) == sha256)
 
     def url(self, file: str) -> str:
         """Where a file is downloaded from; of a mirror ``<repository>/<revision>/<path>``."""
@@ -143,7 +134,7 @@ class DataSet:
             pins[file] = found = self._download(file, pins.get(file))
             if found is None and not self.is_of_release:
                 raise CorpusError(f"{self.url(file)} is not there any more (404): {_ELSEWHERE}")
-            write_atomically(self._pins_path, canonical_json(pins), remedy=_REMEDY)
+            _files.write_atomically(self._pins_path, _files.canonical_json(pins), remedy=_REMEDY)
             if is_first and found is not None:
                 source = f"{self.reference or self.description}; {self.repository} {self.revision}"
                 print(f"bertology: {self.name}: {self.stated_licence}; {source}", file=sys.stderr)
@@ -171,7 +162,7 @@ class DataSet:
         is_resumed = sha256 is not None or self.revision not in _MOVING
         kept = path.with_name(f".{path.name}.part")
         # A request that fails is an OSError too, and is explained first.
-        with explained_write_errors(path, remedy=_REMEDY):
+        with _files.explained_write_errors(path, remedy=_REMEDY):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 if not _fetch(url, kept, is_resumed=is_resumed):
@@ -180,7 +171,7 @@ class DataSet:
                 status = "" if error.response is None else f" {error.response.status_code}"
                 problem = f"cannot be downloaded ({type(error).__name__}{status})"
                 raise CorpusError(f"{url} {problem}; go online, {_ELSEWHERE}") from error
-            found = file_sha256(kept)
+            found = _files.file_sha256(kept)
             if sha256 is not None and found != sha256:
                 kept.unlink()
                 problem = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due, {found[:12]}… came)"
@@ -295,7 +286,7 @@ def fetched(name: str) -> tuple[DataSet, Path]:
     """
     found, part = data_set(name)
     if found.missing(part):
-        with lock_in(cache_folder() / "corpora", found.repository.replace("/", "--"), remedy=_REMEDY):
+        with _files.lock_in(_files.cache_folder() / "corpora", found.repository.replace("/", "--"), remedy=_REMEDY):
             found.download(found.missing(part))  # another process may have downloaded them meanwhile
     pins = found.pins()
     _USED[name] = {file: sha256 for file in found.within(part) if (sha256 := pins[file])}
@@ -314,7 +305,7 @@ def data_is_available(name: str) -> bool:
 
 def data_path(source: str | Path) -> Path:
     """The folder or file of a data set by name, which is downloaded where it is missing; or the path that is given."""
-    return fetched(str(source))[1] if is_data_name(source) else given_path(source, error=CorpusError)
+    return fetched(str(source))[1] if is_data_name(source) else _files.given_path(source, error=CorpusError)
 
 
 def data_read(text: str) -> dict[str, dict[str, str]]:

@@ -10,17 +10,9 @@ from typing import Any, Final
 
 from bertology._files import exists, given_path, is_numeral
 from bertology._names import check_name, name_not_found
+from bertology.corpora import _derived
 from bertology.corpora._corpus import Corpus, Format, join_corpora
 from bertology.corpora._data import data_is_available, data_sets, fetched, is_data_name, treebanks
-from bertology.corpora._derived import (
-    apart,
-    concatenated,
-    number_corpus,
-    pseudowords,
-    sentence_order,
-    shared_roles,
-    word_order,
-)
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._shards import Shards
@@ -58,12 +50,12 @@ _EMBEDDED = {
 _JOIN, _LAYER = "+", "#"
 _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
-    "pseudowords:": pseudowords,
-    "apart:": apart,
-    "shared_roles:": shared_roles,
-    "concatenated:": concatenated,
-    "word_order:": word_order,
-    "sentence_order:": sentence_order,
+    "pseudowords:": _derived.pseudowords,
+    "apart:": _derived.apart,
+    "shared_roles:": _derived.shared_roles,
+    "concatenated:": _derived.concatenated,
+    "word_order:": _derived.word_order,
+    "sentence_order:": _derived.sentence_order,
 }
 """Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
@@ -207,7 +199,7 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
     if kind == "name":
         are_numbers = text.partition(":")[0] == "numbers"
         load: Callable[[str], Corpus] = (
-            number_corpus if are_numbers else resolve_name("bertology.pocket:corpus_by_name")
+            _derived.number_corpus if are_numbers else resolve_name("bertology.pocket:corpus_by_name")
         )
         return load(text)
     path = given_path(left if kind == "layer" else name_or_path, error=CorpusError)

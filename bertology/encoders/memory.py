@@ -27,15 +27,7 @@ from torch import Tensor, nn
 from bertology._files import digest
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
-from bertology.encoders import sources
-from bertology.encoders._modules import (
-    LoadedModel,
-    ReturnedStates,
-    check_embeddings,
-    check_unfamiliar,
-    find_blocks,
-    is_of_library,
-)
+from bertology.encoders import _modules, sources
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
@@ -172,17 +164,17 @@ def _of_transformers(
     has_masked = is_encoder and isinstance(model, known.MODEL_FOR_MASKED_LM_MAPPING.get(type(model.config), ()))
     has_task = is_encoder and task_head([kind.__name__]) is not None
 
-    def parts_of(one: Any) -> LoadedModel:
-        blocks = find_blocks(body_of(one), n_layers=size.n_layers, family=size.family)
+    def parts_of(one: Any) -> _modules.LoadedModel:
+        blocks = _modules.find_blocks(body_of(one), n_layers=size.n_layers, family=size.family)
         masked, with_task = (one if has_head else None for has_head in (has_masked, has_task))
-        return LoadedModel(body_of(one), blocks, masked, with_task=with_task, whole=one)
+        return _modules.LoadedModel(body_of(one), blocks, masked, with_task=with_task, whole=one)
 
     parts = parts_of(model)
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
     without = {key for key in model.state_dict() if model.base_model is model and key.startswith("pooler.")}
     content, foreign = _described(model, tokenizer, without)
 
-    def returned_by(run: Any, parts: LoadedModel) -> _Returned:
+    def returned_by(run: Any, parts: _modules.LoadedModel) -> _Returned:
         return _returned_by(parts.body if model.config.is_encoder_decoder else run, parts, tokenizer, title)
 
     returned = returned_by(runs, parts)
@@ -218,7 +210,7 @@ def _of_transformers(
             return sources.ModelSource(title, folder)
     held = parts.copied(share=False)
     held.body.config.use_cache = False  # type: ignore[union-attr]
-    check_unfamiliar(held.body, held.blocks, family=size.family)
+    _modules.check_unfamiliar(held.body, held.blocks, family=size.family)
     source = _held(title, held, tokenizer, size, partial(_redrawn, held, title))
     # What is of no library is described by its name alone: a model with it is equal to no other.
     return _kept(source, runs, returned, content + uuid.uuid4().hex if foreign else content)
@@ -244,7 +236,7 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    check_embeddings(model, str(model.config.model_type))
+    _modules.check_embeddings(model, str(model.config.model_type))
     _check_tokenizer(which, tokenizer, int(model.get_input_embeddings().num_embeddings))
     return runs, model
 
@@ -303,9 +295,9 @@ class ModuleBody(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleBody":
         return ModuleBody(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
 
-    def loaded(self) -> LoadedModel:
+    def loaded(self) -> _modules.LoadedModel:
         """The module as the parts of a model."""
-        return LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
+        return _modules.LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
 
 
 class _SideBySide(nn.Module):
@@ -381,7 +373,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySou
     _check_tokenizer(f"model {name}", tokenizer, body.get_input_embeddings().num_embeddings)
     size = sources.ModelShape(len(parts.blocks), body.get_input_embeddings().embedding_dim, adapter.n_heads, "module")
 
-    def fresh(init: sources.Init, seed: int) -> LoadedModel:
+    def fresh(init: sources.Init, seed: int) -> _modules.LoadedModel:
         if init != "random" or adapter.fresh is None:
             what = f"no {init.replace('_', ' ')} weights can be drawn without ModuleAdapter(fresh=…)"
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
@@ -400,7 +392,11 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> sources.MemorySou
 
 
 def _held(
-    name: str, model: LoadedModel, tokenizer: Any, size: sources.ModelShape, fresh: Callable[..., LoadedModel]
+    name: str,
+    model: _modules.LoadedModel,
+    tokenizer: Any,
+    size: sources.ModelShape,
+    fresh: Callable[..., _modules.LoadedModel],
 ) -> sources.MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
@@ -412,12 +408,12 @@ def _rows(tokenizer: Any) -> list[Tensor]:
     return [torch.tensor(tokenizer(text, verbose=False)["input_ids"]) for text in _TEXTS]
 
 
-def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, name: str) -> _Returned:
+def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: str) -> _Returned:
     """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
     found: dict[str, list[Tensor]] = defaultdict(list)
     body, n_layers = model.body, len(model.blocks)
     modes = [(module, module.training) for module in run.modules()]
-    is_by_output = isinstance(model.blocks, ReturnedStates)
+    is_by_output = isinstance(model.blocks, _modules.ReturnedStates)
 
     def keep(place: str, state: Tensor) -> None:
         found[place].append((state[0] if state[0].ndim > 1 else state).detach().clone())
@@ -514,7 +510,7 @@ def _kept(source: sources.MemorySource, runs: nn.Module, returned: _Returned, co
         )
     # Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that
     # nothing is read from these parts.
-    blocks = [] if isinstance(encoder.model.blocks, ReturnedStates) else encoder.model.blocks
+    blocks = [] if isinstance(encoder.model.blocks, _modules.ReturnedStates) else encoder.model.blocks
     for block, site in itertools.product(blocks, ("head", "values", "feed_forward_output")):
         try:
             is_changed = id(find_part(block, encoder.family, site)) not in ran
@@ -530,7 +526,7 @@ def _kept(source: sources.MemorySource, runs: nn.Module, returned: _Returned, co
     return source
 
 
-def _redrawn(held: LoadedModel, name: str, init: sources.Init, seed: int) -> LoadedModel:
+def _redrawn(held: _modules.LoadedModel, name: str, init: sources.Init, seed: int) -> _modules.LoadedModel:
     """A copy of a model of transformers whose weights are drawn as its authors initialise them."""
     made = held.copied(share=False)
     whole: Any = made.outermost
@@ -579,7 +575,7 @@ def _described(model: nn.Module, tokenizer: Any, without: Collection[str] = ()) 
         methods = (one for base in bases for one in vars(base).values())
         functions = [kind, *(one for one in methods if isinstance(one, FunctionType))]
         is_named = isinstance(kind, type) or "<" not in kind.__qualname__ or kind.__module__.startswith(_OF_MODELS)
-        if not (is_named and all(is_of_library(one.__module__) for one in functions)):
+        if not (is_named and all(_modules.is_of_library(one.__module__) for one in functions)):
             foreign.append(f"{kind.__module__}.{kind.__qualname__}")
 
     hooks = vars(torch.nn.modules.module)

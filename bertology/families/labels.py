@@ -44,16 +44,8 @@ from bertology.measures.sums import cluster_sums
 from bertology.probing import ControlNote, Examples, Probe, RepresentationProbe, get_probe
 from bertology.probing.probes import SentenceProbe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
-from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import (
-    INFORMATION,
-    Kept,
-    Stopwatch,
-    read_information,
-    read_labels,
-    read_scores,
-    split_sets,
-)
+from bertology.results import Predictions, ResultRow, predictions
+from bertology.results.predictions import Kept, Stopwatch
 
 if TYPE_CHECKING:
     from bertology.readouts.codelength import Codelength
@@ -200,8 +192,8 @@ class _Labels(VectorFamily):
         return self.scored_by(cells)[0].name if own else "accuracy"
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        kept = read_labels(run, ids)
-        labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
+        kept = predictions.read_labels(run, ids)
+        labels, members = predictions.split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
         counts = count_labels(
             kept.gold, kept.pred, kept.cluster, n_labels=len(labels), n_clusters=kept.n_clusters, members=members
         )
@@ -231,7 +223,7 @@ class _Labels(VectorFamily):
         columns: dict[Problem, Column] = {}
         for problem in cells.problems:  # predictions are kept by training sentence
             of_problem = cells.cells_of(problem)
-            log_probs, n_items = read_scores(scoring.run, [cell.id for cell in of_problem])
+            log_probs, n_items = predictions.read_scores(scoring.run, [cell.id for cell in of_problem])
             records = records_of(scoring.run, of_problem)
             bits = -log_probs / math.log(2)
             uniform = np.array(n_items, dtype=np.float64) * records[0].facts["params"]["details"]["item_bits"]
@@ -276,7 +268,7 @@ class _Labels(VectorFamily):
 def _with_information(column: Column, scoring: Scoring) -> Column:
     """The scores of cells with their usable information before them, a mean over items with a label that train has."""
     ids = list(map(attrgetter("id"), column.cells))
-    bits, kept = read_information(scoring.run, ids), read_labels(scoring.run, ids[:1])
+    bits, kept = predictions.read_information(scoring.run, ids), predictions.read_labels(scoring.run, ids[:1])
     is_known = ~np.isnan(bits[0])
     sums = [
         cluster_sums(values[:, is_known], kept.cluster[is_known], kept.n_clusters) for values in (bits, bits * 0 + 1)
@@ -340,7 +332,7 @@ def fit(cells: FitCells, job: Resources) -> None:
                 params["details"] = dict(details)
             kept = data.predictions(gold, predicted.labels[at], predicted.log_prob[at])
             if information is not None:
-                kept = replace(kept, extra={INFORMATION: information.bits[at]})
+                kept = replace(kept, extra={predictions.INFORMATION: information.bits[at]})
                 beyond = f"{_INFORMATION.description}; beyond {_GIVEN[str(cells.config.given)]}"
                 params["measures"] = {_INFORMATION.name: beyond}
                 params["given_bits"] = round(float(np.nanmean(information.given_bits[number])), 6)

@@ -12,16 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationError,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+import pydantic
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -40,12 +31,12 @@ RANDOM: Literal["random"] = "random"
 """Fresh weights: an initialisation of a model, and the control of a pretrained one."""
 Init = Literal["pretrained", "random", "random_blocks"]
 Pool = Literal["mean", "max", "last", "cls"]
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, pydantic.Field(strict=True, ge=1)]
 AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
 """Settings of how a model is read, which decide its numbers."""
 _OF_FILES = (str, int, float, list, Mapping, type(None))
 """Types that a file can hold; everything else is an object of Python."""
-_Share = Annotated[float, Field(gt=0, le=1)]
+_Share = Annotated[float, pydantic.Field(gt=0, le=1)]
 _MOST_SEEDS = 100_000
 _RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
 """A layer, or the first and the last of several: ``3``, ``-1``, ``0-6``, ``-3--1``."""
@@ -92,7 +83,7 @@ class Controls(tuple[str, ...]):
     __slots__ = ()
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(cls, handler.generate_schema(tuple[Text, ...]))
 
     def __contains__(self, name: object) -> bool:
@@ -158,7 +149,7 @@ class _Named(Settings):
 
     name: Text | None
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _from_name(cls, given: Any) -> Any:
         if isinstance(given, str) or not isinstance(given, (*_OF_FILES, Settings)):
@@ -172,7 +163,9 @@ class _Named(Settings):
         return settings
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         return or_a_name(schema, handler)
 
 
@@ -193,18 +186,19 @@ class ModelSettings(_Named):
     init: Init = "pretrained"
     """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings,
     which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
-    init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    init_seed: Annotated[int, pydantic.Field(strict=True, ge=0)] = 1
     """Seed of a random initialisation. Those of the control `random` have the seeds 0, 10000, 20000 …"""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     checkpoints: Annotated[
-        Text | tuple[Annotated[int, Field(strict=True, ge=0)] | Text, ...] | None, BeforeValidator(_checkpoints)
+        Text | tuple[Annotated[int, pydantic.Field(strict=True, ge=0)] | Text, ...] | None,
+        pydantic.BeforeValidator(_checkpoints),
     ] = None
     """Checkpoints of the model's training, each probed as a separate model: `all`, steps or revisions with commas, or a
     pattern of their names, such as `step*`."""
-    step: Annotated[int, Field(strict=True, ge=0)] | None = None
+    step: Annotated[int, pydantic.Field(strict=True, ge=0)] | None = None
     """Number of training updates, if the model is one checkpoint of a training."""
-    pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
+    pretraining_seed: Annotated[int, pydantic.Field(strict=True, ge=0)] | None = None
     """Seed of the pretraining, where several trainings with the same `id` differ in it alone."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Type that the model computes in: float32, bfloat16 or float16."""
@@ -216,7 +210,7 @@ class ModelSettings(_Named):
     """Sentences too long for the model: window (read in overlapping windows), error or skip."""
     shared_subwords: Literal["exclude", "include"] = "exclude"
     """Words that share all subwords with another word, as *de* and *le* of French *du*: exclude or include."""
-    max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
+    max_pieces: Annotated[int, pydantic.Field(strict=True, ge=8)] | None = None
     """Maximum number of subwords in a window."""
     trust_remote_code: Truth = False
     """Run Python code that comes with a model."""
@@ -241,7 +235,7 @@ class ModelSettings(_Named):
         """The name without seed and step, which the checkpoints of a training and its seeds have in common."""
         return self.id or (self.name if self.init == "pretrained" else f"{self.name}-{self.init.replace('_', '-')}")
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _checkpoints_of_what(self) -> "ModelSettings":
         if self.checkpoints is not None and self.step is not None:
             raise ValueError("checkpoints have their own steps: leave step out")
@@ -271,9 +265,9 @@ class CorpusSettings(_Named):
     """The contents of the columns of the files of `test_on`, as in `columns`."""
     annotate: Text | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
-    sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
+    sentences: Annotated[int, pydantic.Field(strict=True, ge=2)] | None = None
     """Maximum number of sentences of each split; the first ones are used. All when left out."""
-    folds: Annotated[int, Field(strict=True, ge=2)] | None = None
+    folds: Annotated[int, pydantic.Field(strict=True, ge=2)] | None = None
     """Cross-validate over so many folds of documents (or groups; else sentences) instead of fitting on one split and
     scoring another: each sentence is scored once, by readouts that were fitted to none of its document."""
     items: Count | None = None
@@ -292,7 +286,7 @@ class CorpusSettings(_Named):
         """Distinguishes it from other corpora."""
         return self.id or self.name
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _columns_of_what(self) -> "CorpusSettings":
         if self.test_on_columns is not None and self.test_on is None:
             raise ValueError("test_on_columns says what the columns of test_on hold, which is left out")
@@ -397,10 +391,10 @@ def _or_with_commas(schema: dict[str, Any]) -> None:
 class StatisticsSettings(Settings):
     """Settings of intervals and comparisons."""
 
-    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
+    resamples: Annotated[int, pydantic.Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
     """Bootstrap resamples of the test sentences, and of seeds and draws where there are several. Intervals are made of
     what is kept of finished fits, so that another number changes no fit."""
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    seed: Annotated[int, pydantic.Field(strict=True, ge=0)] = 0
     """Seed of the resampling."""
     compare_layers: Truth = True
     """Compare all pairs of layers of a model on a task and corpus; their p-values are corrected together
@@ -429,18 +423,20 @@ class Experiment(Settings):
 
     name: Name
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
-    models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
+    models: Annotated[tuple[ModelSettings, ...], pydantic.Field(min_length=1)]
     """Encoders, each a name or a mapping."""
-    corpora: Annotated[tuple[CorpusSettings, ...], Field(min_length=1)]
+    corpora: Annotated[tuple[CorpusSettings, ...], pydantic.Field(min_length=1)]
     """Corpora, each a name or a mapping. Paths are relative to the working directory."""
-    tasks: Annotated[tuple[TaskSettings, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[TaskSettings, ...], pydantic.Field(min_length=1)]
     """Tasks, each a name or a mapping."""
     layers: Text | Whole | tuple[Whole, ...] = "all"
     """`all`; a number; numbers and ranges with commas as text, such as `0-6` or `3,5,-1`; or a list of numbers. 0 is
     the embeddings, -1 the last layer."""
     seeds: Count = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
-    controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
+    controls: Annotated[
+        Controls, pydantic.BeforeValidator(_controls), pydantic.Field(json_schema_extra=_or_with_commas)
+    ] = ALL_CONTROLS
     """Controls: `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
     `lexical` (their words without a vector), of sentences `length` (the number of words), of trees
     `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
@@ -457,11 +453,11 @@ class Experiment(Settings):
     device: Text = "auto"
     """auto, cpu, cuda, cuda:1 or mps."""
 
-    @field_serializer("controls")
+    @pydantic.field_serializer("controls")
     def _all_of_them(self, controls: tuple[str, ...]) -> Any:
         return "all" if controls == ALL_CONTROLS else controls
 
-    @field_validator("models", "corpora", "tasks")
+    @pydantic.field_validator("models", "corpora", "tasks")
     @classmethod
     def _no_name_twice(cls, settings: tuple[Any, ...]) -> tuple[Any, ...]:
         known = set[str]()
@@ -472,7 +468,7 @@ class Experiment(Settings):
             known.add(setting.title)
         return settings
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _parts_of_tasks(self) -> "Experiment":
         parts: Any = {"corpora": ("corpus", self.corpora), "models": ("model", self.models)}
         for task, (kind, (what, every)) in itertools.product(self.tasks, parts.items()):
@@ -619,7 +615,7 @@ class ProbeRequest(Experiment):
         nested = {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
         try:
             super().__init__(**nested)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             path, message = problem_of(error.errors(), nested, Experiment)
             part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
             key = "" if part in parts else part

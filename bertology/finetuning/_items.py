@@ -28,18 +28,8 @@ from bertology.encoders.heads import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
 from bertology.families.vectors import fill_sentences
-from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, metrics, over_runs
 from bertology.measures.intervals import Bootstrap
-from bertology.measures.metrics import (
-    ANSWER_F1,
-    ENTITY_F1,
-    EXACT_MATCH,
-    PEARSON,
-    binary_f1,
-    count_answers,
-    count_correlation,
-    count_entities,
-)
 from bertology.probing import Probe, RepresentationProbe, get_probe, target_examples
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe
@@ -608,35 +598,41 @@ def counted(predictions: pd.DataFrame, task: TuningTask) -> list[Counted]:
         true, guessed = ([math.nan if text == "" else float(text) for text in texts] for texts in (gold, pred))
         ranked = count_numbers(true, [guessed], cluster, n_clusters=n_clusters)
         return [
-            (count_correlation(true, guessed, cluster, n_clusters=n_clusters), (), [PEARSON]),
+            (metrics.count_correlation(true, guessed, cluster, n_clusters=n_clusters), (), [metrics.PEARSON]),
             (ranked, (), [find_metric("spearman"), find_metric("r2")]),
         ]
     if kind == "answers":
         truth = [json.loads(answers) for answers in gold]
-        return [(count_answers(truth, pred, cluster, n_clusters=n_clusters), (), [EXACT_MATCH, ANSWER_F1])]
+        return [
+            (
+                metrics.count_answers(truth, pred, cluster, n_clusters=n_clusters),
+                (),
+                [metrics.EXACT_MATCH, metrics.ANSWER_F1],
+            )
+        ]
     names = (*labels, *sorted({*gold, *pred} - {*labels}))
     code = {name: number for number, name in enumerate(names)}
     codes = [np.array([code[label] for label in side]) for side in (gold, pred)]
     counts = count_labels(codes[0], codes[1][None], cluster, n_labels=len(names), n_clusters=n_clusters)
-    metrics = [find_metric("accuracy"), find_metric("macro_f1")]
+    asked = [find_metric("accuracy"), find_metric("macro_f1")]
     if kind == "choices":
-        return [(counts, names, metrics[:1])]
+        return [(counts, names, asked[:1])]
     if kind == "labels":
-        metrics.append(find_metric("matthews"))
+        asked.append(find_metric("matthews"))
         if len(labels) == 2:
-            metrics.append(binary_f1(task.positive or labels[1]))
-        return [(counts, names, metrics)]
+            asked.append(metrics.binary_f1(task.positive or labels[1]))
+        return [(counts, names, asked)]
     if not any(label.startswith(_IOB) for label in labels):
-        return [(counts, names, metrics)]
-    entities, types = count_entities(gold, pred, cluster, n_clusters=n_clusters)
-    return [(entities, types, [ENTITY_F1]), (counts, names, [*metrics, find_metric("micro_f1")])]
+        return [(counts, names, asked)]
+    entities, types = metrics.count_entities(gold, pred, cluster, n_clusters=n_clusters)
+    return [(entities, types, [metrics.ENTITY_F1]), (counts, names, [*asked, find_metric("micro_f1")])]
 
 
 def scores(predictions: pd.DataFrame, task: TuningTask) -> dict[str, Bootstrap]:
     """All metrics of some predictions, the main one first, with 95 % intervals over clusters of items."""
     found: dict[str, Bootstrap] = {}
-    for counts, names, metrics in counted(predictions, task):
-        found |= bootstrap(counts, metrics, labels=names)
+    for counts, names, asked in counted(predictions, task):
+        found |= bootstrap(counts, asked, labels=names)
     return found
 
 
@@ -644,8 +640,8 @@ def values(predictions: pd.DataFrame, task: TuningTask) -> dict[str, float]:
     """All metrics of some predictions, without intervals."""
     return {
         metric.name: float(metric(counts.sum(axis=1)[0], names))
-        for counts, names, metrics in counted(predictions, task)
-        for metric in metrics
+        for counts, names, asked in counted(predictions, task)
+        for metric in asked
     }
 
 

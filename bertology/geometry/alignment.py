@@ -22,16 +22,8 @@ from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.measures.sums import (
-    Bools,
-    Floats,
-    Integers,
-    LayerSums,
-    left_out_sums,
-    mean_sums,
-    ratio_sums,
-    total_and_groups,
-)
+from bertology.measures import sums
+from bertology.measures.sums import Floats, Integers, LayerSums
 
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
@@ -54,7 +46,7 @@ def word_similarity(source: Floats32, target: Floats32, *, distortion: float = 0
     return np.asarray(similar)
 
 
-def _mutual(similar: Floats) -> Bools:
+def _mutual(similar: Floats) -> sums.Bools:
     """Cells that are the highest of their row and of their column, the first of equals."""
     linked = np.zeros(similar.shape, dtype=bool)
     best, of_columns = np.argmax(similar, axis=1), np.argmax(similar, axis=0)
@@ -63,7 +55,7 @@ def _mutual(similar: Floats) -> Bools:
     return linked
 
 
-def _itermax(similar: Floats) -> Bools:
+def _itermax(similar: Floats) -> sums.Bools:
     linked = _mutual(similar)
     has_row, has_column = (np.asarray(linked.any(axis=axis)) for axis in (1, 0))
     if min(similar.shape) <= _FEW or has_row.all() or has_column.all():
@@ -73,17 +65,17 @@ def _itermax(similar: Floats) -> Bools:
     return np.asarray(linked | (_mutual(similar * factors) & (n_linked < 2)))
 
 
-def _match(similar: Floats) -> Bools:
+def _match(similar: Floats) -> sums.Bools:
     linked = np.zeros(similar.shape, dtype=bool)
     linked[scipy.optimize.linear_sum_assignment(similar, maximize=True)] = True
     return linked
 
 
-METHODS: Final[Mapping[str, Callable[[Floats], Bools]]] = {"argmax": _mutual, "itermax": _itermax, "match": _match}
+METHODS: Final[Mapping[str, Callable[[Floats], sums.Bools]]] = {"argmax": _mutual, "itermax": _itermax, "match": _match}
 """The three methods of SimAlign."""
 
 
-def align_words(similar: Floats, method: str) -> Bools:
+def align_words(similar: Floats, method: str) -> sums.Bools:
     """``[source, target]`` which words are linked, by a method of SimAlign (Jalili Sabet et al. 2020, §2.1).
 
     ``argmax``: words that are the most similar to each other in both directions. ``itermax``: those, and one more round
@@ -104,7 +96,7 @@ class AlignedPair(NamedTuple):
     places: tuple[Integers, Integers]  # places of the same words in their sentences
     gold: Links
 
-    def counts(self, linked: Bools) -> tuple[int, int, int, int]:
+    def counts(self, linked: sums.Bools) -> tuple[int, int, int, int]:
         """Counts of links ``[word, word]``: |A|, |A ∩ S|, |A ∩ P| (sure ones included) and |S|, words not read too."""
         found = zip(*(own[at].tolist() for own, at in zip(self.places, np.nonzero(linked), strict=True)), strict=True)
         links, gold = set(found), self.gold
@@ -137,10 +129,10 @@ def scores_of_links(prefix: str, counts: Sequence[tuple[int, ...]]) -> Iterator[
     n, n_sure, n_possible, n_gold = np.concatenate([[table.sum(axis=0)], table.sum(axis=0) - table]).T
     precision, recall = n_possible / np.maximum(n, 1), n_sure / np.maximum(n_gold, 1)
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
-    yield left_out_sums(f"{prefix}_f1", f1, "sentences")
-    yield ratio_sums(f"{prefix}_precision", found_possible, found)
-    yield ratio_sums(f"{prefix}_recall", found_sure, sure)
-    yield ratio_sums(f"{prefix}_error", found + sure - found_sure - found_possible, found + sure)
+    yield sums.left_out_sums(f"{prefix}_f1", f1, "sentences")
+    yield sums.ratio_sums(f"{prefix}_precision", found_possible, found)
+    yield sums.ratio_sums(f"{prefix}_recall", found_sure, sure)
+    yield sums.ratio_sums(f"{prefix}_error", found + sure - found_sure - found_possible, found + sure)
 
 
 def alignment_scores(
@@ -164,9 +156,9 @@ def alignment_scores(
                 for method in METHODS:
                     counts[f"{method}{suffix}"].append(pair.counts(align_words(similar, method)))
         for name, of_pairs in counts.items():
-            for sums in scores_of_links(name, of_pairs):
-                if not name.endswith("_centred") or sums.metric.endswith("_f1"):
-                    yield sums
+            for statistic in scores_of_links(name, of_pairs):
+                if not name.endswith("_centred") or statistic.metric.endswith("_f1"):
+                    yield statistic
 
     return read.statistics(measure)
 
@@ -325,13 +317,13 @@ def translation_scores(
     parts, ambiguous = [], []
     for words, of_words in zip(directions, right, strict=True):
         clusters, n, forms = np.searchsorted(every, words.queries["unit"]), len(every), words.queries["form"]
-        parts.append(mean_sums(metric, of_words, clusters, n_clusters=n, group=words.title))
+        parts.append(sums.mean_sums(metric, of_words, clusters, n_clusters=n, group=words.title))
         times = words.queries.groupby(["form", "gold"]).size()
         n_senses = times[times > 1].groupby("form").size()
         is_ambiguous = forms.isin(n_senses.index[n_senses > 1]).to_numpy()
-        ambiguous.append(mean_sums(metric, of_words, clusters, weights=is_ambiguous, n_clusters=n))
-    yield from total_and_groups(parts)
-    several = next(total_and_groups(ambiguous))
+        ambiguous.append(sums.mean_sums(metric, of_words, clusters, weights=is_ambiguous, n_clusters=n))
+    yield from sums.total_and_groups(parts)
+    several = next(sums.total_and_groups(ambiguous))
     if several.under.any():
         yield replace(several, group="several translations")
 
@@ -360,7 +352,7 @@ class AlignedTexts(PageAndFigure):
     n_layers: int  # number of blocks of the model, from whose last negative layers are counted
 
     @cached_property
-    def linked(self) -> tuple[Bools, ...]:
+    def linked(self) -> tuple[sums.Bools, ...]:
         """``[word, word]`` masks of linked words by layer."""
         return tuple(align_words(similar, self.method) for similar in self.similarity)
 

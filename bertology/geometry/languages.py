@@ -21,20 +21,9 @@ from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, g
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError
 from bertology.geometry.senses import v_measure
-from bertology.measures import majority
+from bertology.measures import majority, sums
 from bertology.measures.baselines import word_majority
-from bertology.measures.sums import (
-    Bools,
-    Floats,
-    Integers,
-    Layers,
-    LayerSums,
-    cluster_sums,
-    left_out_sums,
-    mean_sums,
-    ratio_sums,
-    total_and_groups,
-)
+from bertology.measures.sums import Floats, Integers, LayerSums
 
 Direction = tuple[int, int]
 _PENALTY = 1e-3  # strength of the ridge regression, in mean variances of a dimension
@@ -121,7 +110,7 @@ class LanguageItems:
                 yield (first, second), own[ours], other[theirs]
 
 
-def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -> Bools:
+def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -> sums.Bools:
     """``[sentence]`` which are read: random ones of each language, translations with one another."""
     dice, chosen = np.random.default_rng(0), np.zeros(len(text.language), dtype=bool)
     units, times = np.unique(text.unit[text.unit >= 0], return_counts=True)
@@ -138,7 +127,7 @@ def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -
 # Identity and centroids.
 
 
-def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> dict[str, Floats32]:
+def _spaces(means: Floats32, language: Integers, known: sums.Bools | None = None) -> dict[str, Floats32]:
     """Vectors ``[item, dim]``, less the mean of their language, and after LEACE of it (Belrose et al. 2023).
 
     Means and erasure are fitted to those that are known, or to all.
@@ -180,12 +169,12 @@ def language_identity(read: LayerVectors, items: LanguageItems, *, folds: int = 
                 of_space[rows] = language[similar.argmax(axis=1)] == language[rows]
         for name, of_items in hits.items():
             of_languages = [
-                mean_sums(
+                sums.mean_sums(
                     name, of_items, clusters, weights=language == number, n_clusters=items.n_clusters, group=group
                 )
                 for number, group in enumerate(items.names)
             ]
-            yield from total_and_groups(of_languages)
+            yield from sums.total_and_groups(of_languages)
 
     return read.statistics(measure)
 
@@ -222,7 +211,7 @@ def language_centroids(
         trees = [hierarchy.linkage(pdist(one), "average") for one in _centroids(means, items, blocks)]
         heights = np.array([hierarchy.cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
         for group, of_pair in zip(groups, heights.T, strict=True):
-            yield left_out_sums("merged_at", of_pair, "blocks", group=group)
+            yield sums.left_out_sums("merged_at", of_pair, "blocks", group=group)
         if 1 < len(names) < len(codes):
             agreement = []
             for tree in trees:
@@ -230,7 +219,7 @@ def language_centroids(
                 table = np.zeros((len(names), int(clusters.max())))
                 np.add.at(table, (codes, clusters - 1), 1)
                 agreement.append(v_measure(table))
-            yield left_out_sums("family_v_measure", np.array(agreement), "blocks")
+            yield sums.left_out_sums("family_v_measure", np.array(agreement), "blocks")
 
     def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
         means = items.means(vectors)
@@ -241,8 +230,8 @@ def language_centroids(
             total, within = (np.square(space).sum(axis=1) for space in spaces)
             n, n_languages = len(some), len(np.unique(language))
             both = np.stack([total / (n - 1) - within / (n - n_languages), total / (n - 1)])
-            sums = cluster_sums(both, items.clusters[which], items.n_clusters)
-            yield ratio_sums("between_languages", *sums, group=name)
+            totals = sums.cluster_sums(both, items.clusters[which], items.n_clusters)
+            yield sums.ratio_sums("between_languages", *totals, group=name)
         if groups:
             yield from clustered(means)
 
@@ -252,13 +241,13 @@ def language_centroids(
 def _centroids(means: Floats32, items: LanguageItems, blocks: Integers) -> Floats:
     """``[1 + block, language, dim]`` centroids of all sentences, and without each block."""
     n_blocks, n_languages = int(blocks.max()) + 1, len(items.names)
-    sums, counts = np.zeros((n_blocks, n_languages, means.shape[1])), np.zeros((n_blocks, n_languages))
-    np.add.at(sums, (blocks, items.language), means)
+    totals, counts = np.zeros((n_blocks, n_languages, means.shape[1])), np.zeros((n_blocks, n_languages))
+    np.add.at(totals, (blocks, items.language), means)
     np.add.at(counts, (blocks, items.language), 1)
     left = (counts.sum(axis=0) - counts)[..., None]
-    whole = sums.sum(axis=0) / counts.sum(axis=0)[:, None]
+    whole = totals.sum(axis=0) / counts.sum(axis=0)[:, None]
     # of a language that one block holds alone nothing would be left: it keeps its centroid
-    without = np.where(left > 0, (sums.sum(axis=0) - sums) / np.maximum(left, 1), whole)
+    without = np.where(left > 0, (totals.sum(axis=0) - totals) / np.maximum(left, 1), whole)
     return np.concatenate([whole[None], without])
 
 
@@ -296,7 +285,7 @@ def retrieval(read: LayerVectors, items: LanguageItems, *, folds: int = 5, neigh
                 name = f"retrieval{suffix}"
                 parts_of[name] += (_hits(name, items, pair, own, forth), _hits(name, items, pair[::-1], other, back))
         for every in parts_of.values():
-            yield from total_and_groups(every)
+            yield from sums.total_and_groups(every)
 
     return read.statistics(measure)
 
@@ -307,13 +296,13 @@ def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]
     for pair, own, other in items.pairs():
         for direction, asked, candidates in ((pair, own, other), (pair[::-1], other, own)):
             parts.append(_hits("retrieval", items, direction, asked, similar[np.ix_(asked, candidates)]))
-    return total_and_groups(parts)
+    return sums.total_and_groups(parts)
 
 
 def _hits(metric: str, items: LanguageItems, direction: Direction, asked: Integers, similar: Floats32) -> LayerSums:
     """The share of items ``asked`` whose translation is the most similar ``[item, candidate]``, of a direction."""
     title = " → ".join(items.names[one] for one in direction)
-    return mean_sums(metric, retrieved(similar), items.clusters[asked], n_clusters=items.n_clusters, group=title)
+    return sums.mean_sums(metric, retrieved(similar), items.clusters[asked], n_clusters=items.n_clusters, group=title)
 
 
 def retrieved(similar: Floats32) -> Floats:
@@ -365,7 +354,7 @@ class TransferItems:
         return tuple(n for n in known if (dev.language == n).any())
 
     def scores(
-        self, metric: str, right: Mapping[int, Floats], *, layers: Layers = (None,), own: bool = False
+        self, metric: str, right: Mapping[int, Floats], *, layers: sums.Layers = (None,), own: bool = False
     ) -> Iterator[LayerSums]:
         """Accuracy over all pairs of two languages and by source and target; or of each source in its ``own`` language.
 
@@ -378,9 +367,11 @@ class TransferItems:
                     group = self.names[source] if own else f"{self.names[source]} → {self.names[target]}"
                     n, which = int(self.clusters.max()) + 1, test == target
                     parts.append(
-                        mean_sums(metric, hits, self.clusters, weights=which, n_clusters=n, group=group, layers=layers)
+                        sums.mean_sums(
+                            metric, hits, self.clusters, weights=which, n_clusters=n, group=group, layers=layers
+                        )
                     )
-        return total_and_groups(parts) if parts else iter(())
+        return sums.total_and_groups(parts) if parts else iter(())
 
 
 Labels = tuple[Integers, NDArray[np.int64], tuple[str, ...]]

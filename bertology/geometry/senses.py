@@ -13,17 +13,8 @@ from bertology._names import by_key
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.measures.sums import (
-    Floats,
-    Integers,
-    LayerSums,
-    by_layer,
-    cluster_sums,
-    item_jackknife,
-    jackknife_sums,
-    mean_sums,
-    ratio_sums,
-)
+from bertology.measures import sums
+from bertology.measures.sums import Floats, Integers, LayerSums
 
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""
@@ -260,13 +251,13 @@ def sense_scores(predicted: SensePredictions, test: SpanItems, names: Sequence[s
     for rule in ("centroid", "occurrences"):
         labels = getattr(predicted, rule)
         right = (labels == test.labels).astype(np.float64)
-        yield mean_sums(f"accuracy_by_{rule}", right, clusters, weights=_word_weights(test))
-        yield item_jackknife(f"macro_f1_by_{rule}", mean_macro_f1(test.words, test.labels, labels), clusters)
-        yield mean_sums(f"micro_accuracy_by_{rule}", right, clusters)
+        yield sums.mean_sums(f"accuracy_by_{rule}", right, clusters, weights=_word_weights(test))
+        yield sums.item_jackknife(f"macro_f1_by_{rule}", mean_macro_f1(test.words, test.labels, labels), clusters)
+        yield sums.mean_sums(f"micro_accuracy_by_{rule}", right, clusters)
         for word in np.unique(test.words):
-            yield mean_sums(f"accuracy_by_{rule}", right, clusters, weights=test.words == word, group=names[word])
+            yield sums.mean_sums(f"accuracy_by_{rule}", right, clusters, weights=test.words == word, group=names[word])
     if predicted.n_neighbours is not None:
-        yield ratio_sums("chosen_neighbours", np.full(clusters.max() + 1, float(predicted.n_neighbours)))
+        yield sums.ratio_sums("chosen_neighbours", np.full(clusters.max() + 1, float(predicted.n_neighbours)))
 
 
 def mean_macro_f1(words: Integers, gold: Integers, predicted: Integers) -> tuple[float, Floats]:
@@ -354,10 +345,10 @@ def sense_clusters(vectors: LayerVectors, items: SpanItems, names: Sequence[str]
             for word, here in of_words.items():
                 by_item[here] = scores[word][name][1]
             mean = np.array([of_word[name][0] for of_word in scores.values()]).mean()
-            yield jackknife_sums(name, mean, cluster_sums(by_item / len(scores), clusters))
+            yield sums.jackknife_sums(name, mean, sums.cluster_sums(by_item / len(scores), clusters))
             for word, here in of_words.items():
                 numbers = np.unique(clusters[here], return_inverse=True)[1]
-                yield item_jackknife(name, scores[word][name], numbers, group=names[word])
+                yield sums.item_jackknife(name, scores[word][name], numbers, group=names[word])
 
     return vectors.statistics(measure)
 
@@ -403,9 +394,9 @@ def span_clusters(vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanI
             of_split[split] = np.concatenate([first, last, first * last, first - last], axis=1)
         means = sklearn.cluster.KMeans(len(np.unique(train.labels)), n_init=10, random_state=0).fit(of_split["train"])
         for name, found in agreement(test.labels, means.predict(of_split["test"])).items():
-            yield item_jackknife(name, found, clusters)
+            yield sums.item_jackknife(name, found, clusters)
 
-    return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
+    return sums.by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
 
 
 # Pairs of occurrences.
@@ -465,7 +456,7 @@ def pair_statistics(
                 cosines[split] = np.einsum("pd,pd->p", unit[:, 0], unit[:, 1])
             yield from pair_scores(cosines, pairs, test, suffix=suffix)
 
-    return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
+    return sums.by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
 
 
 def lexical_pair_statistics(
@@ -495,11 +486,11 @@ def pair_scores(
         [[sentences.word(word).casefold() for word in range(*span)] for span in both] for both in test.spans.tolist()
     ]
     alike = np.array([first == second for first, second in forms], dtype=bool)
-    yield mean_sums(f"accuracy{suffix}", right, clusters)
+    yield sums.mean_sums(f"accuracy{suffix}", right, clusters)
     for name, which in {"same form": alike, "other form": ~alike}.items():
         if which.any():
-            yield mean_sums(f"accuracy{suffix}", right, clusters, weights=which, group=name)
-    yield item_jackknife(f"area_under_curve{suffix}", area_under_curve(cosines["test"], test.labels), clusters)
+            yield sums.mean_sums(f"accuracy{suffix}", right, clusters, weights=which, group=name)
+    yield sums.item_jackknife(f"area_under_curve{suffix}", area_under_curve(cosines["test"], test.labels), clusters)
 
 
 def best_threshold(scores: Floats, positive: Any) -> float:
@@ -597,7 +588,7 @@ def concatenation_statistics(
         has = np.isfinite(values)
         counts = np.bincount(test.words[has], minlength=int(test.words.max()) + 1)
         weights = np.where(has, 1.0 / np.maximum(counts[test.words], 1), 0.0)
-        return ratio_sums(name, np.where(has, values, 0.0) * weights, weights)
+        return sums.ratio_sums(name, np.where(has, values, 0.0) * weights, weights)
 
     def measure(layer: int) -> Iterator[LayerSums]:
         centroids = unit_vectors(np.add.reduceat(unit("train", train.spans[order, 0], layer), starts, axis=0), layer)
@@ -617,4 +608,4 @@ def concatenation_statistics(
         if np.isfinite(same).any():
             yield mean("fall_beyond_same", same - followed)
 
-    return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
+    return sums.by_layer((layer, measure(layer)) for layer in vectors["test"].layers)

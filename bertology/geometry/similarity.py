@@ -19,19 +19,9 @@ from bertology._names import check_name
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
 from bertology.geometry.text import mean_cosine
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, sum_metric, sums
 from bertology.measures.metrics import Bounds, metric_form
-from bertology.measures.sums import (
-    Clusters,
-    Floats,
-    Integers,
-    LayerSums,
-    by_layer,
-    cluster_sums,
-    jackknife_sums,
-    mean_sums,
-    ratio_sums,
-)
+from bertology.measures.sums import Floats, Integers, LayerSums
 
 Pair = tuple[int, int]
 _Groups = Mapping[str, tuple[tuple[int, ...], Sequence[Pair]]]  # by name layers, each with another
@@ -326,7 +316,7 @@ def layer_similarity(
         change = chunk[1:] - chunk[:-1]
         values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
     for name, of_words in zip(("cosine_previous", "moved_previous"), values, strict=True):
-        yield mean_sums(name, of_words, pairs.clusters, layers=layers[1:])
+        yield sums.mean_sums(name, of_words, pairs.clusters, layers=layers[1:])
 
 
 def model_similarity(
@@ -385,7 +375,7 @@ class _LayerPairs:
         """A measure of the pairs of layers of each group, and the null of those of none; procrustes as a distance."""
         distinct = list(dict.fromkeys((min(pair), max(pair)) for _, some in groups.values() for pair in some))
         layers, pairs = groups[""]
-        kind: Clusters = "sentences"
+        kind: sums.Clusters = "sentences"
         if measure == "cka":
             found = self._cka(distinct)
         elif measure == "procrustes":
@@ -401,8 +391,8 @@ class _LayerPairs:
             found = {pair: (1 - value, -influences) for pair, (value, influences) in found.items()}
         for group, (of_group, some) in groups.items():
             values, influences = zip(*(found[min(pair), max(pair)] for pair in some), strict=True)
-            yield jackknife_sums(name, np.array(values), np.stack(influences), kind, group=group, layers=of_group)
-        yield ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=layers)
+            yield sums.jackknife_sums(name, np.array(values), np.stack(influences), kind, group=group, layers=of_group)
+        yield sums.ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=layers)
 
     @cached_property
     def _means(self) -> Floats32:
@@ -494,7 +484,7 @@ class _LayerPairs:
                 # Derivative of a correlation over pairs by the weight of each, in two places of which a word is.
                 by_word = 2 * (x * y - value / 2 * (x**2 + y**2)).sum(axis=1)
             clusters = self.clusters[: len(by_word)]
-            found[a, b] = value, cluster_sums(by_word, clusters, int(self.clusters[-1]) + 1)[0]
+            found[a, b] = value, sums.cluster_sums(by_word, clusters, int(self.clusters[-1]) + 1)[0]
         return found
 
 
@@ -639,16 +629,16 @@ def moves_from_reference(
 
     def measure(layer: int, other: int) -> Iterator[LayerSums]:
         (own, of_own), (theirs, of_theirs) = cosine(False, layer), cosine(True, other)
-        yield jackknife_sums("anisotropy", own, of_own)
-        yield jackknife_sums("anisotropy_reference", theirs, of_theirs)
-        yield jackknife_sums("anisotropy_change", own - theirs, of_own - of_theirs)
+        yield sums.jackknife_sums("anisotropy", own, of_own)
+        yield sums.jackknife_sums("anisotropy_reference", theirs, of_theirs)
+        yield sums.jackknife_sums("anisotropy_change", own - theirs, of_own - of_theirs)
         if vectors.dim == reference.dim:
             x, y = vectors.of(layer), reference.of(other)
             cosines = np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other))
-            yield mean_sums("cosine_reference", cosines, clusters)
-            yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
+            yield sums.mean_sums("cosine_reference", cosines, clusters)
+            yield sums.mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
 
-    return by_layer((layer, measure(layer, other)) for layer, other in layers)
+    return sums.by_layer((layer, measure(layer, other)) for layer, other in layers)
 
 
 def identity(vectors: LayerVectors, types: Integers, sentences: Integers) -> Iterator[LayerSums]:
@@ -668,6 +658,6 @@ def identity(vectors: LayerVectors, types: Integers, sentences: Integers) -> Ite
     def measure(_: int, of_layer: Floats32) -> Iterator[LayerSums]:
         # Lengths do not matter to which type is nearest.
         nearest = ((of_layer[asked] - of_layer.mean(axis=0)) @ means.T).argmax(axis=1)
-        yield mean_sums("identity", nearest == types[asked], clusters)
+        yield sums.mean_sums("identity", nearest == types[asked], clusters)
 
     yield from vectors.statistics(measure)

@@ -15,18 +15,8 @@ import numpy as np
 from bertology._lazy import scipy, sklearn
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import (
-    Bools,
-    Clusters,
-    Floats,
-    Integers,
-    LayerSums,
-    cluster_sums,
-    jackknife_sums,
-    left_out_sums,
-    mean_sums,
-    ratio_sums,
-)
+from bertology.measures import sums
+from bertology.measures.sums import Clusters, Floats, Integers, LayerSums
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
@@ -84,13 +74,13 @@ class OneLayer:
         blocks.
         """
         dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
-        products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
+        products, totals = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
         for block, (start, end) in enumerate(itertools.pairwise(self.bounds)):
             for first in range(start, end, ROWS):
                 centred = self.vectors[first : min(end, first + ROWS)] - self.mean
                 products[block] += centred.T @ centred
-                sums[block] += np.ones(len(centred), dtype=np.float32) @ centred
-        return products, sums
+                totals[block] += np.ones(len(centred), dtype=np.float32) @ centred
+        return products, totals
 
     @cached_property
     def principal(self) -> tuple[Floats, Floats]:
@@ -106,7 +96,7 @@ class WordSample:
     places: Integers  # [occurrence] places of the words among those that have vectors
     starts: Integers  # [type + 1] the first occurrence of each type, and the number of occurrences
     order: Integers  # [occurrence] places among these in random order, as many for each type as it has
-    groups: Mapping[str, Bools] = field(default_factory=dict)  # [type] masks, such as of a part of speech
+    groups: Mapping[str, sums.Bools] = field(default_factory=dict)  # [type] masks, such as of a part of speech
 
     @classmethod
     def of(
@@ -144,7 +134,7 @@ class WordSample:
         return np.diff(self.starts)
 
 
-_Part = tuple[Bools, Integers, Integers]
+_Part = tuple[sums.Bools, Integers, Integers]
 """Some occurrences, without the types of which fewer than two are left: ``[type]`` which types are there, ``[kept type
 + 1]`` where they start, and ``[item]`` where each occurrence stands in the places of the sample."""
 
@@ -202,7 +192,7 @@ class TextStatistics:
             raise CorpusError(f"{problem}: give more text")
         self._has_tags, self._clusters = tags is not None, np.unique(of_word[places], return_inverse=True)[1]
 
-    def _part(self, order: Integers, is_kept: Bools) -> _Part:
+    def _part(self, order: Integers, is_kept: sums.Bools) -> _Part:
         counts = np.add.reduceat(is_kept, self.sample.starts[:-1], dtype=np.int64)
         types = counts > 1
         return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, self.sample.counts)]
@@ -242,26 +232,26 @@ class TextStatistics:
         random["variance"] = explainable_variance(centred, sample.starts, sample.order)[None]
         adjusted = {name: values[name] - random[name] for name in values}
 
-        def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
+        def statistic(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
             if len(over) == 1:
-                return ratio_sums(metric, over[0], under[0], "types", group=group)
+                return sums.ratio_sums(metric, over[0], under[0], "types", group=group)
             is_left = np.isfinite(over)
             means = np.where(is_left, over, 0).sum(axis=1) / np.where(is_left, under, 0).sum(axis=1)
-            return left_out_sums(metric, means, "documents", group=group)
+            return sums.left_out_sums(metric, means, "documents", group=group)
 
-        yield sums("self_similarity_adjusted", adjusted["raw"])
+        yield statistic("self_similarity_adjusted", adjusted["raw"])
         for name, which in sample.groups.items():
-            yield sums("self_similarity_adjusted", np.where(which, adjusted["raw"], 0.0), ones * which, name)
-        yield sums("self_similarity", values["raw"])
-        yield sums("self_similarity_baseline", random["raw"])
-        yield sums("self_similarity_ratio", adjusted["raw"], 1 - random["raw"])
-        yield sums("self_similarity_by_token", adjusted["raw"] * sample.counts, ones * sample.counts)
-        yield sums("self_similarity_standardised", adjusted["standardised"])
-        yield sums("self_similarity_without_top", adjusted["without_top"])
-        yield sums("self_similarity_cluster_centred", adjusted["clustered"])
-        yield sums("self_similarity_cluster_centred_baseline", random["clustered"])
-        yield sums("explainable_variance", values["variance"])
-        yield sums("explainable_variance_adjusted", adjusted["variance"])
+            yield statistic("self_similarity_adjusted", np.where(which, adjusted["raw"], 0.0), ones * which, name)
+        yield statistic("self_similarity", values["raw"])
+        yield statistic("self_similarity_baseline", random["raw"])
+        yield statistic("self_similarity_ratio", adjusted["raw"], 1 - random["raw"])
+        yield statistic("self_similarity_by_token", adjusted["raw"] * sample.counts, ones * sample.counts)
+        yield statistic("self_similarity_standardised", adjusted["standardised"])
+        yield statistic("self_similarity_without_top", adjusted["without_top"])
+        yield statistic("self_similarity_cluster_centred", adjusted["clustered"])
+        yield statistic("self_similarity_cluster_centred_baseline", random["clustered"])
+        yield statistic("explainable_variance", values["variance"])
+        yield statistic("explainable_variance_adjusted", adjusted["variance"])
 
     def anisotropy(self, layer: OneLayer) -> Iterator[LayerSums]:
         """The mean cosine over all pairs of words (Ethayarajh 2019, section 3.3, who samples pairs).
@@ -269,7 +259,7 @@ class TextStatistics:
         Intervals leave out one cluster after the other (jackknife).
         """
         by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
-        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
+        yield sums.jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
 
     def intra_sentence(self, layer: OneLayer) -> Iterator[LayerSums]:
         """The mean cosine of words to the mean of their sentence, and that of random words.
@@ -281,13 +271,13 @@ class TextStatistics:
         found = []
         for order in self._orders:
             both = group_sums(layer.vectors, self._sentences, order=order, weights=weights)
-            sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
+            totals, of_unit = both[:, 0].astype(np.float64), both[:, 1]
             # The direction of a sum is that of the mean.
-            lengths, products = np.linalg.norm(sums, axis=1), np.einsum("sd,sd->s", sums, of_unit)
+            lengths, products = np.linalg.norm(totals, axis=1), np.einsum("sd,sd->s", totals, of_unit)
             cosines = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
             found.append(cosines / np.diff(self._sentences))
         for name, values in (("", found[0]), ("_adjusted", found[0] - found[1])):
-            yield mean_sums(f"intra_sentence_similarity{name}", values, self._sentence_clusters, kind=self._kind)
+            yield sums.mean_sums(f"intra_sentence_similarity{name}", values, self._sentence_clusters, kind=self._kind)
 
     def variance_shares(self, layer: OneLayer) -> Iterator[LayerSums]:
         """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
@@ -297,13 +287,13 @@ class TextStatistics:
         """
         some = layer.centred(self.sample.places)
         total, within_types, within = (
-            cluster_sums(of.squared_distances(some).astype(np.float64), self._clusters) / (len(some) - len(of))
+            sums.cluster_sums(of.squared_distances(some).astype(np.float64), self._clusters) / (len(some) - len(of))
             for of in self._groups
         )
-        yield ratio_sums("variance_between_types", total - within_types, total, self._kind)
+        yield sums.ratio_sums("variance_between_types", total - within_types, total, self._kind)
         if self._has_tags:
-            yield ratio_sums("variance_between_tags", within_types - within, total, self._kind)
-        yield ratio_sums("variance_within", within, total, self._kind)
+            yield sums.ratio_sums("variance_between_tags", within_types - within, total, self._kind)
+        yield sums.ratio_sums("variance_within", within, total, self._kind)
 
     def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
         """How evenly the vectors of all words of a text spread over directions (isotropy).
@@ -320,13 +310,13 @@ class TextStatistics:
             raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
         shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
         logs = (directions.T * np.log2(shares)) @ directions
-        products, sums = layer.products
-        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+        products, totals = layer.products
+        every, total, n = products.sum(axis=0, dtype=np.float64), totals.sum(axis=0), len(layer.vectors)
         covariances = itertools.chain(
             [(every - np.outer(total, total) / n) / (n - 1)],
             (
                 (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
-                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
+                for of_block, rest, size in zip(products, total - totals, np.diff(layer.bounds).tolist(), strict=True)
             ),
         )
         traces, norms, entropies = np.array(
@@ -335,11 +325,11 @@ class TextStatistics:
         # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
         ranks, of_shares = traces**2 / norms, entropies / traces
         # What the steps of algorithm 1 come to: the distance of scaled variances from ones is √(2 dim − 2 √(dim rank)).
-        yield left_out_sums("iso_score", (ranks - 1) / (len(squares) - 1), kind)
-        yield left_out_sums("effective_rank_dimensions", ranks, kind)
+        yield sums.left_out_sums("iso_score", (ranks - 1) / (len(squares) - 1), kind)
+        yield sums.left_out_sums("effective_rank_dimensions", ranks, kind)
         whole = np.clip(squares, 0, None) / np.clip(squares, 0, None).sum()
         entropy = -(whole * np.log2(whole, out=np.zeros_like(whole), where=whole > 0)).sum()
-        yield left_out_sums("matrix_entropy_bits", entropy + of_shares - of_shares[0], kind)
+        yield sums.left_out_sums("matrix_entropy_bits", entropy + of_shares - of_shares[0], kind)
         # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
         weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
         of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
@@ -347,7 +337,7 @@ class TextStatistics:
         without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
         by_dimension = without**2 - own
         top = np.argsort(by_dimension[0])[-_ROGUE:]
-        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
+        yield sums.left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +348,7 @@ class _View:
     """
 
     lengths: Floats32  # [item] lengths of the vectors A x + b
-    apply: Callable[[Floats32], Floats32] = lambda sums: sums  # A, of sums [group, dim]
+    apply: Callable[[Floats32], Floats32] = lambda totals: totals  # A, of sums [group, dim]
     added: Floats32 | None = None  # [kind, dim] each b
     kinds: Integers | None = None  # [item] which of them is added; None where there is a single one
 
@@ -372,16 +362,16 @@ def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) ->
     found = {}
     for place, (name, view) in enumerate(views.items()):
         of_items = weights[order, place]
-        sums = view.apply(every[:, place])
+        totals = view.apply(every[:, place])
         if view.added is not None:
             kinds = np.zeros_like(order) if view.kinds is None else view.kinds[order]
-            shape = len(sums), len(view.added)
-            sums = sums + scipy.sparse.csr_matrix((of_items, kinds, starts), shape=shape) @ view.added
-        sums = sums.astype(np.float64)
+            shape = len(totals), len(view.added)
+            totals = totals + scipy.sparse.csr_matrix((of_items, kinds, starts), shape=shape) @ view.added
+        totals = totals.astype(np.float64)
         # Of the sum of unit vectors, the weight of a zero vector being 0.
         own = np.add.reduceat(of_items > 0, starts[:-1], dtype=np.float64)
         found[name] = np.full(len(types), np.nan)
-        found[name][types] = (np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1))
+        found[name][types] = (np.einsum("gd,gd->g", totals, totals) - own) / (n * (n - 1))
     return found
 
 
@@ -406,8 +396,8 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     standardised, without_top, clustered = np.sqrt(squares)
     return {
         "raw": _View(layer.lengths[places], added=layer.mean[None]),
-        "standardised": _View(standardised, lambda sums: np.asarray(sums * scale, dtype=np.float32)),
-        "without_top": _View(without_top, lambda sums: np.asarray(sums - (sums @ top.T) @ top, dtype=np.float32)),
+        "standardised": _View(standardised, lambda totals: np.asarray(totals * scale, dtype=np.float32)),
+        "without_top": _View(without_top, lambda totals: np.asarray(totals - (totals @ top.T) @ top, dtype=np.float32)),
         "clustered": _View(clustered, added=-means, kinds=labels),
     }
 
@@ -452,14 +442,14 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
-    sums, of_mean = np.zeros((len(centres), vectors.shape[1])), layer.mean @ directions.T
+    totals, of_mean = np.zeros((len(centres), vectors.shape[1])), layer.mean @ directions.T
     for first in range(0, len(vectors), ROWS):
         part = vectors[first : first + ROWS]
         near = _squares(np.asarray(part @ directions.T - of_mean), centres).argmin(axis=0)
         labels[first : first + ROWS] = near
-        sums += np.asarray(near == np.arange(len(centres))[:, None], dtype=np.float32) @ part
+        totals += np.asarray(near == np.arange(len(centres))[:, None], dtype=np.float32) @ part
     counts = np.bincount(labels, minlength=len(centres))[:, None]
-    means = np.where(counts > 0, sums / np.maximum(counts, 1) - layer.mean, 0)
+    means = np.where(counts > 0, totals / np.maximum(counts, 1) - layer.mean, 0)
     return means.astype(np.float32), labels
 
 

@@ -4,20 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bertology.pocket import _function_words as fw
+from bertology.pocket import _words
 from bertology.pocket._trees import Number, Part, Phrase, Tree, Word, first_word, head, phrase
-from bertology.pocket._words import (
-    KINDS,
-    PLURAL,
-    SINGULAR,
-    Agreement,
-    Dice,
-    Form,
-    Frame,
-    Lexicon,
-    Menu,
-    Noun,
-    Verb,
-)
+from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Form, Frame, Noun
 from bertology.pocket._world import COMPANIES, COUNTRIES, TOWNS, Person, people, proper_noun
 
 
@@ -46,13 +35,15 @@ class VerbalGroup(NamedTuple):
     main: tuple[Part, ...]
 
 
-def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after_pronoun: bool = False) -> VerbalGroup:
+def verbal_group(
+    verb: _words.Verb | None, agreement: Agreement, style: Style, *, after_pronoun: bool = False
+) -> VerbalGroup:
     """The verbal group of a clause; if ``verb`` is None, that of a clause with a copula and a non-verbal predicate.
 
     With ``after_pronoun``, an auxiliary may be contracted with the preceding pronoun.
     """
     # Modal, perfect *have*, progressive *be*, passive *be*, copula: relation, word, and form of the next verb.
-    links: list[tuple[object, str, Verb | Word, Form]] = [
+    links: list[tuple[object, str, _words.Verb | Word, Form]] = [
         (style.modal, "aux", style.modal or fw.DO, "base"),
         (style.perfect, "aux", fw.HAVE, "participle"),
         (style.progressive and verb, "aux", fw.BE, "gerund"),
@@ -121,19 +112,19 @@ _GENDERS = {
     **dict.fromkeys(("woman", "girl", "queen", "mother", "sister", "aunt"), "Fem"),
 }
 _DETERMINERS = {
-    "Sing": Menu(
+    "Sing": _words.Menu(
         [("the", 46), ("a", 26), ("this", 5), ("that", 8), ("every", 3), ("each", 1), ("no", 2), ("my", 4), ("'s", 9)]
     ),
-    "Plur": Menu(
+    "Plur": _words.Menu(
         [
             *(("the", 42), ("", 14), ("these", 5), ("those", 5), ("some", 6), ("many", 5), ("few", 2), ("all", 2)),
             *(("two", 10), ("no", 2), ("my", 4), ("'s", 9)),
         ]
     ),
-    "mass": Menu([("the", 50), ("", 28), ("this", 3), ("that", 5), ("some", 6), ("my", 4), ("'s", 6)]),
+    "mass": _words.Menu([("the", 50), ("", 28), ("this", 3), ("that", 5), ("some", 6), ("my", 4), ("'s", 6)]),
 }
-_SPEAKERS = Menu([(fw.I, 4), (fw.YOU, 3), (fw.WE, 3)])
-_OTHERS = Menu([(fw.SHE, 5), (fw.HE, 5), (fw.THEY, 4)])
+_SPEAKERS = _words.Menu([(fw.I, 4), (fw.YOU, 3), (fw.WE, 3)])
+_OTHERS = _words.Menu([(fw.SHE, 5), (fw.HE, 5), (fw.THEY, 4)])
 _LOCATIVE = {
     "place": ("in", "near", "behind", "outside", "inside", "around", "at"),
     "object": ("on", "near", "under", "in", "behind", "beside"),
@@ -141,7 +132,7 @@ _LOCATIVE = {
     "animal": ("near", "behind", "beside"),
     "person": ("near", "behind", "beside"),
 }
-_LOCATIVE_KINDS = Menu([("place", 60), ("object", 14), ("plant", 8), ("animal", 7), ("person", 7)])
+_LOCATIVE_KINDS = _words.Menu([("place", 60), ("object", 14), ("plant", 8), ("animal", 7), ("person", 7)])
 _CONTENTS = {"food": "stuff", "stuff": "stuff", "person": "part", "animal": "part"}
 _CIRCUMSTANCES = ("before", "after", "during", "since", "until", "without")
 _DIRECTIONS = ("to", "through", "across", "over", "under")
@@ -184,17 +175,19 @@ class Scene:
     The ``hero`` is a person who must occur; a ``theme`` is numbered from 0, ``None`` for all themes.
     """
 
-    def __init__(self, dice: Dice, lexicon: Lexicon, *, hero: Person | None = None, theme: int | None = None) -> None:
+    def __init__(
+        self, dice: Dice, lexicon: _words.Lexicon, *, hero: Person | None = None, theme: int | None = None
+    ) -> None:
         self.dice, self.lexicon, self._theme = dice, lexicon, theme
         self.chance, self.choose, self.one_of, self.below = dice.chance, dice.choose, dice.one_of, dice.below
         cast = people() if theme is None else people()[theme::N_THEMES]
         self._people = [hero or self.one_of(cast), self.one_of(cast)]
         self._town, self._country = self.one_of(TOWNS), self.one_of(COUNTRIES)
-        self._nouns = {kind: self._any_noun(kind) for kind in KINDS}
+        self._nouns = {kind: self._any_noun(kind) for kind in _words.KINDS}
         self._mentions: list[Nominal] = []
         self._referents = 0
         self._speakers: dict[Agreement, int] = {}
-        self._kinds: Menu[Callable[[int], Phrase]] = Menu(
+        self._kinds: _words.Menu[Callable[[int], Phrase]] = _words.Menu(
             [
                 (lambda depth: _ended(self._clause(depth)), 50),
                 (lambda depth: _ended(self._passive_clause(depth)), 8),

@@ -18,29 +18,10 @@ from bertology._machine import Workers
 from bertology._settings import Count, Natural, Positive
 from bertology.activations import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    FittedReadout,
-    Floats,
-    Integers,
-    Predictions,
-    Readout,
-    TrainingData,
-    check_labels,
-    check_same_shape,
-    get_readout,
-)
+from bertology.readouts import _base, _sources
+from bertology.readouts._base import FittedReadout
 from bertology.readouts._fitting import IMPOSSIBLE, AdamState, EarlyStopping, FitLoop, FittedScores, drawn_alike, moved
-from bertology.readouts._sources import (
-    AnySource,
-    JoinedChunks,
-    PlainPooling,
-    SpanSource,
-    as_spans,
-    pooled,
-    pooled_parts,
-    span_rows,
-)
+from bertology.readouts._sources import pooled
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
@@ -100,7 +81,7 @@ def cut_batches(
 def _rows(spans: Tensor) -> tuple[tuple[Tensor, Tensor | None], ...]:
     """The words of ``[m, part, 2]`` spans, by part."""
     are_words = bool((spans[:, :, 1] - spans[:, :, 0] == 1).all())
-    return tuple((of_part[:, 0], None) if are_words else span_rows(of_part) for of_part in spans.unbind(1))
+    return tuple((of_part[:, 0], None) if are_words else _sources.span_rows(of_part) for of_part in spans.unbind(1))
 
 
 @dataclass(frozen=True)
@@ -235,7 +216,9 @@ def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
     return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
 
 
-def span_scores(source: SpanSource, parts: Sequence[Probes], absent: Tensor | None, workers: Workers) -> Scored:
+def span_scores(
+    source: _sources.SpanSource, parts: Sequence[Probes], absent: Tensor | None, workers: Workers
+) -> Scored:
     """Scores of all items in the order of the source; ``absent [problem, 1, class]`` is added to them."""
     design, device = parts[0].design, next(iter(parts[0].parameters.values())).device
     if absent is not None:
@@ -246,7 +229,7 @@ def span_scores(source: SpanSource, parts: Sequence[Probes], absent: Tensor | No
         with torch.inference_mode():
             return parts[number].scores(words, batch)
 
-    for chunk in pooled_parts(source, design.pooling).chunks():
+    for chunk in _sources.pooled_parts(source, design.pooling).chunks():
         words = chunk.words.to(device)
         for items, spans in zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True):
             batch = moved(SpanBatch(items, _rows(spans)), device)
@@ -272,7 +255,7 @@ class FittedEdge(FittedReadout):
     is_sigmoid: bool
     """Whether each class is judged on its own."""
     is_multi_label: bool
-    report: FitReport
+    report: _base.FitReport
 
     @property
     def n_params(self) -> int:
@@ -304,7 +287,7 @@ class FittedEdge(FittedReadout):
             }
         return facts
 
-    def predict(self, source: AnySource) -> Predictions:
+    def predict(self, source: _sources.AnySource) -> _base.Predictions:
         shape = (*self.parameters["out"].shape[:2], source.n_items)
         by_fit = shape[0] * shape[1], shape[2]
         multi = self.is_multi_label
@@ -314,14 +297,14 @@ class FittedEdge(FittedReadout):
             best = scores > 0 if multi else scores.argmax(2)
             labels[:, items.numpy()] = best.numpy()
             log_prob[:, items.numpy()] = log_probs(scores, best, is_sigmoid=self.is_sigmoid).numpy()
-        return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
+        return _base.Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
-    def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
+    def log_probs(self, source: _sources.AnySource, labels: _base.Integers | NDArray[np.bool_]) -> _base.Floats:
         """``[problem, column, item]`` log-probability of classes ``[problem, item]``, or of sets ``[problem, item,
         class]``.
         """
         multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
-        targets = check_labels(source, labels, shape[0], self.design.n_classes)
+        targets = _base.check_labels(source, labels, shape[0], self.design.n_classes)
         truth, problems = torch.from_numpy(targets.labels), torch.arange(shape[0]).repeat_interleave(shape[1])
         values = np.empty((len(problems), shape[2]))
         for items, scores in self._scores(source):
@@ -332,9 +315,9 @@ class FittedEdge(FittedReadout):
             values[:, items.numpy()] = (known if multi else known.masked_fill(of_items < 0, torch.nan)).numpy()
         return values.reshape(shape)
 
-    def _scores(self, source: AnySource) -> Scored:
-        check_same_shape(source, len(self.layers), self.design.dim)
-        spans = as_spans(source)
+    def _scores(self, source: _sources.AnySource) -> Scored:
+        _base.check_same_shape(source, len(self.layers), self.design.dim)
+        spans = _sources.as_spans(source)
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
         n_fits, device = len(flat["out"]), flat["out"].device
         with Workers(device) as workers:
@@ -352,7 +335,7 @@ class EdgeLoop(FitLoop):
     what = "edge probes: round"
 
     def __init__(
-        self, readout: "SpanReadout", design: Design, data: TrainingData, workers: Workers, *, is_sigmoid: bool
+        self, readout: "SpanReadout", design: Design, data: _base.TrainingData, workers: Workers, *, is_sigmoid: bool
     ) -> None:
         targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
         weights = torch.from_numpy(targets.item_weights())
@@ -379,7 +362,9 @@ class EdgeLoop(FitLoop):
         self.best = {name: value.to(data.device) for name, value in design.start(shape[0], data.seed).items()}
         """The probes at their best, ``[problem, column, …]``."""
         self._random = torch.Generator().manual_seed(data.seed)
-        self._joined = JoinedChunks(pooled_parts(data.train, design.pooling), used, device=data.device)
+        self._joined = _sources.JoinedChunks(
+            _sources.pooled_parts(data.train, design.pooling), used, device=data.device
+        )
         self._n_cooling = n_items * self._passes * cool_down
         self._n_seen = 0
         self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
@@ -435,7 +420,7 @@ class EdgeLoop(FitLoop):
         self._workers.map(work, len(self._shards))
         self._n_seen = ends[-1]
 
-    def dev_scores(self) -> tuple[Floats, Floats | None]:
+    def dev_scores(self) -> tuple[_base.Floats, _base.Floats | None]:
         """Weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and nats."""
         parts, targets = [probes for _, probes, _ in self._shards], self._data.dev_targets
         which = torch.tensor([problem for part in parts for problem in part.problems])
@@ -482,7 +467,7 @@ Columns = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class SpanReadout(Readout):
+class SpanReadout(_base.Readout):
     """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
@@ -564,17 +549,17 @@ class SpanReadout(Readout):
         settings = asdict(self)
         return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
 
-    def fit_to(self, data: TrainingData) -> FittedEdge | FittedScores:
+    def fit_to(self, data: _base.TrainingData) -> FittedEdge | FittedScores:
         is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
         if self.loss == "softmax" and data.targets.is_multi_label:
             raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
-        train, dev = as_spans(data.train), as_spans(data.dev)
+        train, dev = _sources.as_spans(data.train), _sources.as_spans(data.dev)
         if train.n_spans != dev.n_spans:
             raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
         layers = tuple(train.layers)
         is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
         if self.reads == "one" and is_linear and not is_sigmoid:
-            pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
+            pooling, regression = cast(_sources.PlainPooling, self.pooling), _base.get_readout("linear", extensions=0)
             on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
             fitted: FittedScores = regression.fit_to(on_pooled)
             return replace(fitted, name=self.name, pooling=pooling, layers=layers)

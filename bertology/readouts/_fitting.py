@@ -10,17 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.adam import adam
 
-from bertology.readouts._base import (
-    FitReport,
-    FittedReadout,
-    Floats,
-    Integers,
-    Predictions,
-    Progress,
-    Targets,
-    check_labels,
-    check_same_shape,
-)
+from bertology.readouts import _base
 from bertology.readouts._sources import AnySource, FeatureSource, PlainPooling, as_spans, pooled
 
 Value = TypeVar("Value")
@@ -30,26 +20,26 @@ IMPOSSIBLE = -1e9
 """Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
 
 
-def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
+def accuracies(scores: Scores, shape: tuple[int, int, int], targets: _base.Targets) -> _base.Floats:
     """``[problem, layer, option]`` part of the labelled items whose class has the highest score."""
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights())
     correct = torch.zeros(shape, dtype=torch.float64)
     for items, layer, class_scores in scores:
         right = class_scores.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
         correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
-    accuracy: Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
+    accuracy: _base.Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
     return accuracy
 
 
 @dataclass(frozen=True)
-class FittedScores(FittedReadout):
+class FittedScores(_base.FittedReadout):
     """A fitted readout that gives a score to every class of every item."""
 
     name: str
     model: Any
     """Has ``n_params``, a ``shape`` (problems, layers, classes, width of vectors) and gives :data:`Scores` of a source
     by ``scores``."""
-    report: FitReport
+    report: _base.FitReport
     are_logits: bool = True  # whether the softmax of the scores is a probability
     pooling: PlainPooling | None = None  # how spans that it reads become vectors
     layers: tuple[int, ...] = ()  # of such, the numbers of the layers it was fitted on
@@ -64,10 +54,10 @@ class FittedScores(FittedReadout):
     def _vectors(self, source: Any) -> FeatureSource:
         """The part of a source that the model reads; FitError where it has other layers or another width."""
         vectors: FeatureSource = pooled(as_spans(source), pooling=self.pooling) if self.pooling else source
-        check_same_shape(vectors, self.model.shape[1], self.model.shape[3])
+        _base.check_same_shape(vectors, self.model.shape[1], self.model.shape[3])
         return vectors
 
-    def predict(self, source: AnySource) -> Predictions:
+    def predict(self, source: AnySource) -> _base.Predictions:
         source, (n_problems, n_layers, *_) = self._vectors(source), self.model.shape
         shape = n_problems, n_layers, source.n_items
         labels, log_prob = np.empty(shape, dtype=np.int64), np.full(shape, np.nan, dtype=np.float32)
@@ -76,12 +66,12 @@ class FittedScores(FittedReadout):
             labels[:, layer, items.numpy()] = label.cpu().numpy()
             if self.are_logits:
                 log_prob[:, layer, items.numpy()] = (best - class_scores.squeeze(1).logsumexp(1)).cpu().numpy()
-        return Predictions(labels, log_prob)
+        return _base.Predictions(labels, log_prob)
 
-    def log_probs(self, source: AnySource, labels: Integers, *options: Any) -> Floats:
+    def log_probs(self, source: AnySource, labels: _base.Integers, *options: Any) -> _base.Floats:
         """See :meth:`FittedReadout.log_probs`; the ``options`` are the model's."""
         source, (n_problems, n_layers, n_classes, _) = self._vectors(source), self.model.shape
-        classes = torch.from_numpy(check_labels(source, labels, n_problems, n_classes).labels)
+        classes = torch.from_numpy(_base.check_labels(source, labels, n_problems, n_classes).labels)
         log_probs = np.full((n_problems, n_layers, source.n_items), np.nan)
         for items, layer, logits in self.model.scores(source, *options) if self.are_logits else ():
             chosen = classes[:, items].to(logits.device)  # [problem, m]
@@ -123,7 +113,7 @@ class EarlyStopping:
         self._loss, self._least = np.full(shape, np.inf), np.full(shape, np.inf)
         self._epoch, self.epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
 
-    def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
+    def judge(self, epoch: int, score: _base.Floats, loss: _base.Floats | None = None) -> NDArray[np.bool_]:
         """End the fits whose patience is used up; returns which are better than ever before and are to be kept.
 
         A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns.
@@ -148,9 +138,9 @@ class EarlyStopping:
         self.running &= ~stalls
         return better
 
-    def report(self) -> FitReport:
+    def report(self) -> _base.FitReport:
         unknown = np.full(self.running.shape, np.nan)
-        return FitReport.without_path(self.score, self.epochs, ~self.running, unknown)
+        return _base.FitReport.without_path(self.score, self.epochs, ~self.running, unknown)
 
 
 class FitLoop:
@@ -164,10 +154,10 @@ class FitLoop:
 
     what: ClassVar[str]  # the name of the readouts and of a round in progress messages
     learn: Callable[[], None]
-    dev_scores: Callable[[], tuple[Floats, Floats | None]]
+    dev_scores: Callable[[], tuple[_base.Floats, _base.Floats | None]]
     keep: Callable[[NDArray[np.bool_]], None]
 
-    def __init__(self, stopping: EarlyStopping, n_rounds: int, progress: Progress) -> None:
+    def __init__(self, stopping: EarlyStopping, n_rounds: int, progress: _base.Progress) -> None:
         self.stopping, self._n_rounds, self._progress = stopping, n_rounds, progress
 
     def run(self) -> EarlyStopping:
@@ -203,7 +193,7 @@ class AdamState:
     parameters: dict[str, Tensor]
     averages: dict[str, Tensor]  # running means of gradients
     squares: dict[str, Tensor]  # and of their squares
-    steps: Integers  # [fit] steps taken
+    steps: _base.Integers  # [fit] steps taken
 
     @classmethod
     def start(cls, parameters: Mapping[str, Tensor]) -> "AdamState":

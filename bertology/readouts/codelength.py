@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 from bertology.errors import FitError
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.sums import cluster_sums
-from bertology.readouts._base import (
-    FittedReadout,
-    Floats,
-    Integers,
-    Progress,
-    Readout,
-    Targets,
-    check_agreement,
-    check_problems,
-)
+from bertology.readouts import _base
 from bertology.readouts._neural import FittedBayes
 from bertology.readouts._sources import AnySource, FeatureSource, SpanSource, in_memory, subset
 
@@ -41,61 +32,61 @@ class Codelength:
     method: Literal["online", "variational"]
     item_bits: float
     """Bits of an item under the uniform code: log2 K, or K where it may have any number of the K classes."""
-    cluster_bits: Floats
+    cluster_bits: _base.Floats
     """``[problem, layer, cluster]`` labels of each cluster's items, which hold its part of the model too where that is
     told apart: sums over clusters are ``bits``."""
-    cluster_items: Integers
+    cluster_items: _base.Integers
     """``[problem, cluster]`` number of coded items."""
-    block_bits: Floats
+    block_bits: _base.Floats
     """``[problem, layer, block]`` labels coded between two fits, the first block by the uniform code; one block for a
     variational code, without the model."""
-    block_items: Integers
+    block_items: _base.Integers
     """``[problem, block]`` number of coded items."""
-    model_bits: Floats
+    model_bits: _base.Floats
     """``[problem, layer]`` bits of the model: 0 for an online code, which transmits none."""
 
     @property
-    def bits(self) -> Floats:
+    def bits(self) -> _base.Floats:
         """``[problem, layer]`` the whole message."""
         return np.asarray(self.block_bits.sum(axis=2) + self.model_bits)
 
     @property
-    def uniform_bits(self) -> Floats:
+    def uniform_bits(self) -> _base.Floats:
         """``[problem]`` bits of the labels under the uniform code: n · log2 K."""
         return np.asarray(self.block_items.sum(axis=1) * self.item_bits)
 
     @property
-    def compression(self) -> Floats:
+    def compression(self) -> _base.Floats:
         """``[problem, layer]`` uniform code over this one: 1 where the vectors are of no help; higher is better."""
         return np.asarray(self.uniform_bits[:, None] / self.bits)
 
 
-def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
+def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[_base.Integers, int]:
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out."""
     numbers = np.asarray(np.arange(n_items) if clusters is None else clusters, dtype=np.int64)
     return numbers, int(numbers.max(initial=-1)) + 1
 
 
-def _uniform_item_bits(targets: Targets) -> float:
+def _uniform_item_bits(targets: _base.Targets) -> float:
     """Bits of an item under the uniform code; FitError for items with weights."""
     if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
         raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
     return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
 
 
-def _sum_by(groups: Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
+def _sum_by(groups: _base.Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
     """Values ``[…, item]`` summed over the items of each group: ``[…, group]``; of truth values their number."""
     sums = cluster_sums(values.reshape(-1, values.shape[-1]), groups, n_groups).reshape(*values.shape[:-1], n_groups)
     return sums.astype(np.int64) if values.dtype == np.bool_ else sums
 
 
 def variational_codelength(
-    readout: Readout,
+    readout: _base.Readout,
     train: FeatureSource,
-    targets: Targets,
+    targets: _base.Targets,
     *,
     dev: FeatureSource,
-    dev_targets: Targets,
+    dev_targets: _base.Targets,
     clusters: NDArray[np.integer] | None = None,
     **settings: Any,
 ) -> Codelength:
@@ -122,10 +113,10 @@ def variational_codelength(
 
 
 def codelength_of(
-    fitted: FittedBayes, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
+    fitted: FittedBayes, train: FeatureSource, targets: _base.Targets, *, clusters: NDArray[np.integer] | None = None
 ) -> Codelength:
     """The result of :func:`variational_codelength` for a readout that is fitted, on the items it was fitted to."""
-    check_agreement(train, targets, "train")
+    _base.check_agreement(train, targets, "train")
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = targets.item_weights() > 0  # [problem, item]
     bits = np.where(used[:, None], -fitted.sampled_log_probs(train, targets.labels.astype(np.int64)) / np.log(2), 0.0)
@@ -144,16 +135,16 @@ def codelength_of(
 
 
 def online_codelength(
-    readout: Readout,
+    readout: _base.Readout,
     train: AnySource,
-    targets: Targets,
+    targets: _base.Targets,
     *,
     dev: AnySource,
-    dev_targets: Targets,
+    dev_targets: _base.Targets,
     clusters: NDArray[np.integer] | None = None,
     fractions: Sequence[float] = FRACTIONS,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: _base.Progress | None = None,
     **settings: Any,
 ) -> Codelength:
     """Online (prequential) codelength of every problem in every layer (Voita & Titov 2020, section 3.2.2).
@@ -181,7 +172,7 @@ def online_codelength(
     Raises:
         FitError: as :meth:`Readout.fit`; items with weights; a readout without probabilities.
     """
-    check_problems(train, targets, dev, dev_targets)
+    _base.check_problems(train, targets, dev, dev_targets)
     uniform = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = targets.item_weights() > 0
@@ -192,7 +183,7 @@ def online_codelength(
     n_blocks, blocks = len(kept), np.full(len(numbers), -1, dtype=np.int64)  # [item] −1 where it is not used
     blocks[is_used] = block
 
-    def bits_of(seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
+    def bits_of(seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> _base.Floats:
         """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
 
         One layer stands for all where nothing could be fitted.
@@ -237,7 +228,9 @@ def online_codelength(
     )
 
 
-def label_log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
+def label_log_probs(
+    fitted: _base.FittedReadout, source: Any, targets: _base.Targets, used: NDArray[np.bool_]
+) -> _base.Floats:
     """``[problem, layer, item]`` log-probability of the labels, 0 where none is used; FitError if there is none."""
     labels: Any = targets.labels
     log_probs = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
@@ -246,7 +239,7 @@ def label_log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: 
     return log_probs
 
 
-def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
+def code_bits(log_probs: _base.Floats, smoothing: _base.Floats, uniform: float) -> _base.Floats:
     """Code length of labels in bits under the readout mixed with the uniform code, whose weight is ``smoothing``."""
     part = np.asarray(smoothing)[..., None]
     with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing
@@ -254,7 +247,7 @@ def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
     return np.asarray(-mixed / np.log(2))
 
 
-def choose_smoothing(log_probs: Floats, used: NDArray[np.bool_], uniform: float) -> Floats:
+def choose_smoothing(log_probs: _base.Floats, used: NDArray[np.bool_], uniform: float) -> _base.Floats:
     """``[problem, layer]`` which of ``SMOOTHING`` gives the shortest code of the items ``used [problem, item]``."""
     each = [code_bits(log_probs, np.full(log_probs.shape[:2], smoothing), uniform) for smoothing in SMOOTHING]
     total = [np.where(used[:, None], bits, 0.0).sum(axis=2) for bits in each]

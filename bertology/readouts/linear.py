@@ -14,16 +14,7 @@ from torch import Tensor
 from bertology._machine import Workers, give_back_freed_memory
 from bertology._settings import Checked, Count, Natural, Positive
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    Floats,
-    Integers,
-    Readout,
-    TrainingData,
-    check_same_shape,
-    checked_weights,
-    rising_ends,
-)
+from bertology.readouts import _base
 from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, accuracies
 from bertology.readouts._sources import (
     FeatureSource,
@@ -435,7 +426,7 @@ class Affine:
     def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
         """Item numbers ``[m]``, layer, and scores ``[problem, strength, class, m]``, layer by layer of each chunk."""
         n_problems, n_layers, n_strengths, n_classes, dim = self.coefficients.shape
-        check_same_shape(source, n_layers, dim)
+        _base.check_same_shape(source, n_layers, dim)
         weights = self.coefficients.transpose(0, 1).reshape(n_layers, -1, dim)
         biases = self.intercepts.transpose(0, 1).reshape(n_layers, -1, 1)
         for items, vectors in small_chunks(source, biases.shape[1]):
@@ -461,13 +452,13 @@ class StrengthPath:
         weaker = [tried[-1] * step**k for k in range(1, n + 1)]
         return cls((*stronger, *tried, *weaker), range(n, n + len(tried)))
 
-    def next_places(self, dev_accuracy: Floats) -> Integers:
+    def next_places(self, dev_accuracy: _base.Floats) -> _base.Integers:
         """``[problem, layer]`` the strength to try next, one beyond an end that is best; −1 where nothing is left."""
-        ends = rising_ends(dev_accuracy)
+        ends = _base.rising_ends(dev_accuracy)
         places = np.nanargmax(dev_accuracy, axis=2) + ends
         return np.asarray(np.where((ends != 0) & (places >= 0) & (places < len(self.strengths)), places, -1))
 
-    def tried(self, dev_accuracy: Floats) -> NDArray[np.bool_]:
+    def tried(self, dev_accuracy: _base.Floats) -> NDArray[np.bool_]:
         """``[problem, layer, strength]`` which strengths are tried, where the accuracy at all of them is known."""
         accuracy = np.full(dev_accuracy.shape, np.nan)
         accuracy[..., self.given] = dev_accuracy[..., self.given]
@@ -478,7 +469,7 @@ class StrengthPath:
 
 
 @dataclass(frozen=True)
-class LinearReadout(Readout):
+class LinearReadout(_base.Readout):
     """Multinomial logistic regression with an L2 path, as scikit-learn's ``LogisticRegression`` states it.
 
     For each layer, problem and strength ``C`` it minimises ``C · Σ w (−ln p) + ½ ‖W‖²`` over the training items,
@@ -504,7 +495,7 @@ class LinearReadout(Readout):
     tolerance: Positive = 1e-4
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
 
-    def fit_to(self, data: TrainingData) -> FittedScores:
+    def fit_to(self, data: _base.TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
@@ -514,7 +505,7 @@ class LinearReadout(Readout):
             layers = workers.map(lambda place: _LayerFits(data, items, place, path, self).run(), data.train.n_layers)
         regressions, best, records = zip(*layers, strict=True)
         record = {name: np.stack([one[name] for one in records], axis=1) for name in records[0]}
-        report = FitReport.of_tried(path.strengths, np.stack(best, axis=1), **record)
+        report = _base.FitReport.of_tried(path.strengths, np.stack(best, axis=1), **record)
         coefficients, intercepts = (torch.stack(part, dim=1)[:, :, None] for part in zip(*regressions, strict=True))
         return FittedScores(self.name, Affine(coefficients, intercepts), report)
 
@@ -526,7 +517,7 @@ Regressions = tuple[Tensor, Tensor]
 class _LayerFits:
     """The choice of the strength in one layer, and the fit of every problem at its strength."""
 
-    def __init__(self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: Any) -> None:
+    def __init__(self, data: _base.TrainingData, items: Items, place: int, path: StrengthPath, readout: Any) -> None:
         train, dev = (source.at([place]) for source in (data.train, data.dev))
         self._data, self._items = replace(data, train=train, dev=dev), items
         self._path, self._readout = path, readout
@@ -555,7 +546,7 @@ class _LayerFits:
             "converged": np.zeros(shape, dtype=bool),
         }
 
-    def run(self) -> tuple[Regressions, Integers, dict[str, NDArray[Any]]]:
+    def run(self) -> tuple[Regressions, _base.Integers, dict[str, NDArray[Any]]]:
         """The regressions at their strengths, ``[problem]`` the places of these on the path, and the record."""
         sources = np.array(self._data.targets.strength_sources)
         leading, following = np.unique(sources), np.flatnonzero(sources != np.arange(len(sources)))
@@ -589,11 +580,11 @@ class _LayerFits:
         order = np.argsort([*leading, *following])
         return (chosen[0][order], chosen[1][order]), best, self._record
 
-    def _best(self, problems: Integers) -> Integers:
+    def _best(self, problems: _base.Integers) -> _base.Integers:
         return np.asarray(np.nanargmax(self._record["dev_accuracy"][problems], axis=1))
 
     def _fit(
-        self, problems: Integers, places: Integers, *, on_all: bool, start: Tensor | None = None
+        self, problems: _base.Integers, places: _base.Integers, *, on_all: bool, start: Tensor | None = None
     ) -> tuple[Regressions, Tensor]:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
@@ -726,7 +717,7 @@ def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Te
 
 
 @dataclass(frozen=True)
-class RidgeReadout(Readout):
+class RidgeReadout(_base.Readout):
     """Least squares with an L2 path on one-hot labels, as scikit-learn's ``Ridge`` states it.
 
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
@@ -743,7 +734,7 @@ class RidgeReadout(Readout):
     extensions: Natural = EXTENSIONS
     """Number of strengths, in steps of ten, that may be tried beyond either end of a path of two or more."""
 
-    def fit_to(self, data: TrainingData) -> FittedScores:
+    def fit_to(self, data: _base.TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.say("ridge: products of all features")
@@ -761,7 +752,7 @@ class RidgeReadout(Readout):
         accuracy = accuracies(fitted.scores(data.dev), shape, data.dev_targets)
         tried = path.tried(accuracy)[sources]
         best = np.nanargmax(np.where(tried, accuracy[sources], np.nan), axis=2)
-        report = FitReport.of_tried(
+        report = _base.FitReport.of_tried(
             path.strengths,
             best,
             dev_accuracy=np.where(tried, accuracy, np.nan),
@@ -778,9 +769,9 @@ class RidgeReadout(Readout):
 class NumberTargets:
     """Numbers to predict from the items of a source, in one or several problems over the same items."""
 
-    values: Floats
+    values: _base.Floats
     """``[problem, item]``"""
-    weights: Floats | None = None
+    weights: _base.Floats | None = None
     """``[problem, item]`` how often each item counts, 1 when left out."""
     strength_sources: tuple[int, ...] = ()
     """``[problem]`` the problem whose regularisation strength is used; itself when left out."""
@@ -788,7 +779,7 @@ class NumberTargets:
     def __post_init__(self) -> None:
         if not np.isfinite(self.values).all():
             raise FitError("some numbers are not finite: leave their items out")
-        if self.weights is not None and (checked_weights(self.weights, self.values.shape).sum(axis=1) <= 0).any():
+        if self.weights is not None and (_base.checked_weights(self.weights, self.values.shape).sum(axis=1) <= 0).any():
             raise FitError("no training item counts: give at least one item of weight above 0")
 
 
@@ -800,10 +791,10 @@ class FittedRegression:
     intercepts: Tensor  # [problem, layer] the number predicted of the vector origin
     origin: Tensor  # [layer, dim], subtracted from vectors so that sums keep their digits
     strengths: tuple[float, ...]
-    chosen: Integers  # [problem, layer] place of the chosen strength
-    dev_r2: Floats  # [problem, layer, strength] R² on dev
+    chosen: _base.Integers  # [problem, layer] place of the chosen strength
+    dev_r2: _base.Floats  # [problem, layer, strength] R² on dev
 
-    def predict(self, source: FeatureSource) -> Floats:
+    def predict(self, source: FeatureSource) -> _base.Floats:
         """``[problem, layer, item]`` predicted numbers."""
         predicted = np.empty((len(self.slopes), source.n_layers, source.n_items))
         for items, vectors in _shifted(source, self.origin):
@@ -828,7 +819,7 @@ class RidgeRegression(Checked):
     """Penalties to try."""
 
     def fit(
-        self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: Floats, device: str
+        self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: _base.Floats, device: str
     ) -> FittedRegression:
         """Fit every problem in every layer, and choose the strength by the numbers of dev, ``[problem, item]``."""
         origin = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
