@@ -16,19 +16,9 @@ from bertology.measures.intervals import MultiBootstrap, before, mean_over_steps
 from bertology.measures.metrics import CONTROLS
 from bertology.probing import get_probe
 from bertology.results import OverSteps, ResultRow, Results
+from bertology.results import table as shown
 from bertology.results.rows import Score, grouped, mean_score, own_baselines
-from bertology.results.table import (
-    INTERVAL,
-    NOTHING,
-    Cell,
-    Note,
-    Table,
-    alignment_notes,
-    data_notes,
-    formatted_cell,
-    metric_title,
-    unit,
-)
+from bertology.results.table import NOTHING, Cell, Note, Table
 from bertology.results.views import StepTable, is_score_of_layer
 
 N_REPLICATES = 1000
@@ -112,14 +102,14 @@ def _curve(results: Results, rows: Sequence[ResultRow], name: str, settings: Map
     covers = _covers(first, len(seeds), n_resamples)
     notes = {
         "training": name + (f", {len(seeds)} pretraining seeds" if len(seeds) > 1 else ""),
-        **{note.about: note.text for note in data_notes(first) if note.about != "model"},
+        **{note.about: note.text for note in shown.data_notes(first) if note.about != "model"},
         **_NOTES,
-        INTERVAL: f"[ ] 95 %, {covers}; of all steps in the figure and in the CSV",
+        shown.INTERVAL: f"[ ] 95 %, {covers}; of all steps in the figure and in the CSV",
         "variance": variance,
         "left out": f"steps that not all seeds have: {', '.join(map(str, left_out))}" if left_out else "",
     }
     return StepTable.of(
-        f"{first.task} · {metric_title(first.metric)} by updates of training{unit(first.metric)}",
+        f"{first.task} · {shown.metric_title(first.metric)} by updates of training{shown.unit(first.metric)}",
         ["gain", *(f"{share:.0%} by" for share in SHARES), "mean", *(f"{step:,}" for step in steps)],
         lines,
         [Note(about, text) for about, text in notes.items() if text],
@@ -224,7 +214,7 @@ def _gains(
         for share in SHARES
     }
     mean = Score(sign * float(mean_over_steps(values, steps)), *mean_bounds)
-    by = [formatted_cell(reached[share], ",.0f") for share in SHARES]
+    by = [shown.formatted_cell(reached[share], ",.0f") for share in SHARES]
     return [Score(gain, *gain_bounds), *by, mean], drawn
 
 
@@ -251,6 +241,6 @@ def _orders(tables: Sequence[StepTable]) -> Iterator[Table]:
                 Note("numbers", numbers),
                 Note("layers", "each task is read at the layer that is best at the last step"),
                 Note("replicates", _covers(known[0].row, known[0].n_seeds, len(known[0].drawn[share]))),
-                *alignment_notes(known[0].row),
+                *shown.alignment_notes(known[0].row),
             )
             yield Table.of(f"which task reaches {share:.0%} of its gain first, %", drawn, rows, notes, corner="Task")
