@@ -79,7 +79,7 @@ class Dimensions(CausalProbe):
         share_metric(
             "shifted_share", "share of masked words predicted as words of another label, best k shifted to it"
         ),
-        share_metric("random_shifted_share", "share of them so predicted with k random dimensions shifted"),
+        share_metric("random_shifted_share", "share of them so predicted with k random dimensions shifted as far"),
         share_metric("unshifted_share", "share of them so predicted with nothing changed"),
         sum_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),
         sum_metric("shared_by_halves_p", "p-value: probability that two random sets share as many or more"),

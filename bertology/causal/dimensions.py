@@ -224,10 +224,10 @@ class MaskedChanges:
         return np.asarray(known[codes])
 
     def predictions(
-        self, sentences: Sentences, codes: Integers, changes: Mapping[str, tuple[Integers, bool]]
+        self, sentences: Sentences, codes: Integers, changes: Mapping[str, tuple[Integers, Integers | None]]
     ) -> "MaskedPredictions":
-        """Predict masked words of a text. Each change names ``[layer, k]`` dimensions, and whether they are shifted in
-        masked words, or else have their mean in all words; ``codes [word]`` are the values of words."""
+        """Predict masked words of a text. Each change names ``[layer, k]`` dimensions, and those whose shift is as long
+        as theirs in masked words; None where they have their mean in all words. ``codes [word]`` are words' values."""
         encoder, layers = self.reading.encoder, self.reading.layers
         text, top = self.reading.text(sentences, SEED), encoder.n_layers
         below = 0 if self.site == "hidden_state" else 1  # the layer whose hidden states a pass begins with
@@ -254,11 +254,11 @@ class MaskedChanges:
         return MaskedPredictions(word, sizes == 1, of_word, {name: one[:, first] for name, one in entries.items()})
 
     def _changed(
-        self, batch: WordBatch, codes: Integers, place: int, dims: Integers, is_shift: bool, state: Tensor
+        self, batch: WordBatch, codes: Integers, place: int, dims: Integers, as_far: Integers | None, state: Tensor
     ) -> Tensor:
         """``[window, piece, dim]`` states with the dimensions of one layer changed."""
         state, at = state.clone(), torch.from_numpy(dims[place])
-        if not is_shift:
+        if as_far is None:
             for kind in KINDS:
                 rows, columns = batch.kinds[kind].nonzero().T
                 state[rows[:, None], columns[:, None], at] = self.means[kind][place, at].to(state)
@@ -266,7 +266,9 @@ class MaskedChanges:
         of_place = torch.from_numpy(codes[batch.words])
         chosen = batch.kinds["masked"][tuple(batch.positions.T)] & torch.from_numpy(self.is_shifted(codes[batch.words]))
         rows, columns = batch.positions[chosen].T
-        move = self.moves[of_place[chosen], place][:, at].to(state)
+        whole = self.moves[of_place[chosen], place].to(state)
+        move, length = whole[:, at], whole[:, torch.from_numpy(as_far[place])].norm(dim=1, keepdim=True)
+        move = move * (length / move.norm(dim=1, keepdim=True).clamp(min=torch.finfo(move.dtype).tiny))
         state[rows[:, None], columns[:, None], at] = state[rows[:, None], columns[:, None], at] + move
         return state
 
@@ -328,7 +330,8 @@ def measure_dimensions(
     on test. Then the best have their mean in train instead (ablation), in words that the readout of all dimensions
     predicts, and in all words of a text of which some are masked, whose loss rises; or they are moved, in masked words,
     by ``strength`` times the difference of the means of two values (Antverg & Belinkov 2022, *translation*), and words
-    of the other value are predicted. Random sets of as many dimensions are the control of each.
+    of the other value are predicted. Random sets of as many dimensions, moved as far as the best, are the control of
+    each.
 
     Args:
         encoder: the model.
@@ -422,8 +425,8 @@ def _changes_of_predictions(
     codes = labels.codes["test"]
     randoms = [f"random {number}" for number in range(N_CHANGED)]
     named = dict(zip(("best", "last", *randoms), sets, strict=False))
-    changes = {name: (dims, False) for name, dims in named.items()}
-    changes |= {f"shifted {name}": (dims, True) for name, dims in named.items() if name != "last"}
+    changes: dict[str, tuple[Integers, Integers | None]] = {name: (dims, None) for name, dims in named.items()}
+    changes |= {f"shifted {name}": (dims, named["best"]) for name, dims in named.items() if name != "last"}
     found = fitted.predictions(sentences["test"], codes, changes)
     plain, value = found.bits[""], codes[found.words]
     rise = {name: found.bits[name] - plain for name in named}

@@ -1,6 +1,7 @@
 """Dimensions in the running model: beside plain hooks; planted labels; the words of a dimension by hand."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -60,9 +61,11 @@ def changes(encoder, request):
 
 
 def test_predictions_are_those_of_a_pass_with_hooks(encoder, changes):
-    """Nothing changed is the loss of the model; ablated and shifted that with the block changed by hand."""
-    dims = np.array([[2, 5], [7, 1]])
-    found = changes.predictions(SENTENCES, CAPITAL, {"ablated": (dims, False), "shifted": (dims, True)})
+    """Nothing changed is the loss of the model; ablated, shifted, and shifted as far as in other dimensions, that with
+    the block changed by hand."""
+    dims, other = np.array([[[2, 5], [7, 1]], [[3, 0], [4, 6]]])
+    asked = {"ablated": (dims, None), "shifted": (dims, dims), "as far": (dims, other)}
+    found = changes.predictions(SENTENCES, CAPITAL, asked)
     plain = masked_lm_loss(encoder, SENTENCES, share=SHARE, seed=0)
     np.testing.assert_array_equal(found.words, plain.words)
     np.testing.assert_allclose(found.bits[""], np.stack([plain.word_bits] * 2), rtol=1e-4)
@@ -79,16 +82,17 @@ def test_predictions_are_those_of_a_pass_with_hooks(encoder, changes):
                     values[..., unit] = torch.where(which, means[kind][unit], values[..., unit])
             return values
 
-        def shift(values, place=place, moves=moves):
+        def shift(values, like=dims, place=place, moves=moves):
             values = values.clone()
+            factor = moves[:, like[place]].norm(dim=1) / moves[:, dims[place]].norm(dim=1)
             for (row, column), word in zip(batch.positions.tolist(), batch.words.tolist(), strict=True):
                 for unit in dims[place] if batch.kinds["masked"][row, column] else ():
-                    values[row, column, unit] += moves[CAPITAL[word], unit]
+                    values[row, column, unit] += factor[CAPITAL[word]] * moves[CAPITAL[word], unit]
             return values
 
         block = encoder.model.blocks[layer - 1]
         part = block if changes.site == "hidden_state" else block.intermediate
-        for name, change in (("ablated", ablate), ("shifted", shift)):
+        for name, change in (("ablated", ablate), ("shifted", shift), ("as far", partial(shift, like=other))):
 
             def changed(_, args, output, change=change):
                 return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
