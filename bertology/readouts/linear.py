@@ -14,22 +14,9 @@ from torch import Tensor
 from bertology._machine import Workers, give_back_freed_memory
 from bertology._settings import Checked, Count, Natural, Positive
 from bertology.errors import FitError
-from bertology.readouts import _base
+from bertology.readouts import _base, _sources
 from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, accuracies
-from bertology.readouts._sources import (
-    FeatureSource,
-    Items,
-    Moments,
-    Sample,
-    ShardedSource,
-    check_finite,
-    choose_items,
-    resident,
-    small_chunks,
-    subset,
-    survey,
-    without_unused,
-)
+from bertology.readouts._sources import FeatureSource, Items, Moments, Sample, ShardedSource
 
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
@@ -177,8 +164,8 @@ def loss_sums(
     losses = torch.zeros(n, dtype=torch.float64, device=raw.device)
     weight_sums = torch.zeros_like(coefficients)
     bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
-    for numbers, vectors in small_chunks(source, n_classes * n):
-        numbers, vectors = without_unused(numbers, vectors, items.used)
+    for numbers, vectors in _sources.small_chunks(source, n_classes * n):
+        numbers, vectors = _sources.without_unused(numbers, vectors, items.used)
         numbers, vectors = numbers.to(raw.device), vectors.to(raw.device)
         scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
         residual = scores.softmax(0)  # [class, n, m]
@@ -429,7 +416,7 @@ class Affine:
         _base.check_same_shape(source, n_layers, dim)
         weights = self.coefficients.transpose(0, 1).reshape(n_layers, -1, dim)
         biases = self.intercepts.transpose(0, 1).reshape(n_layers, -1, 1)
-        for items, vectors in small_chunks(source, biases.shape[1]):
+        for items, vectors in _sources.small_chunks(source, biases.shape[1]):
             vectors = vectors.to(weights.device)
             for layer in range(n_layers):
                 class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
@@ -498,7 +485,9 @@ class LinearReadout(_base.Readout):
     def fit_to(self, data: _base.TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
-        data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
+        data = replace(
+            data, train=_sources.resident(data.train, data.device), dev=_sources.resident(data.dev, data.device)
+        )
         items = Items.of(data.targets, data.device)
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
         with Workers(data.device, n=data.n_threads) as workers:
@@ -527,8 +516,8 @@ class _LayerFits:
         if isinstance(train, ShardedSource):
             self._sampled, self._moments, self._sample = train.survey(items.frequency, size, seed=data.seed)
         else:
-            in_sample = choose_items(items.weights, size, seed=data.seed)
-            self._moments, self._sample = survey(train, items.weights, in_sample)
+            in_sample = _sources.choose_items(items.weights, size, seed=data.seed)
+            self._moments, self._sample = _sources.survey(train, items.weights, in_sample)
             self._sampled = items.at(self._sample.items)
         vectors = self._sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
         vectors -= vectors.mean(0)
@@ -712,7 +701,7 @@ def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Te
     """The chunks of a source in type and on the device of ``origin [layer, dim]``, which is subtracted."""
     for items, vectors in source.chunks():
         shifted = vectors.to(origin.device, origin.dtype) - origin[:, None]
-        check_finite(source, shifted.sum(1))  # cheaper than a look at every number
+        _sources.check_finite(source, shifted.sum(1))  # cheaper than a look at every number
         yield items, shifted
 
 
@@ -739,11 +728,11 @@ class RidgeReadout(_base.Readout):
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.say("ridge: products of all features")
         items = Items.of(data.targets, data.device)
-        train = subset(data.train, items.used.numpy())
+        train = _sources.subset(data.train, items.used.numpy())
         labels, weights = items.labels[:, items.used], items.weights[:, items.used]
         one_hot = torch.nn.functional.one_hot(labels, data.targets.n_classes).mT.float()
         penalties = torch.tensor(path.strengths, dtype=torch.float64, device=data.device) / items.total[:, None]
-        origin = survey(train, weights)[0].mean.mean(0).float()
+        origin = _sources.survey(train, weights)[0].mean.mean(0).float()
         coefficients, intercepts = _ridge_paths(train, one_hot, weights, penalties, origin)
         intercepts = intercepts - torch.einsum("plscd,ld->plsc", coefficients, origin.double())
         intercepts = intercepts.where(items.frequency[:, None, None] > 0, IMPOSSIBLE)
