@@ -21,22 +21,12 @@ from bertology._lazy import torch
 from bertology.activations.store import open_entry
 from bertology.corpora import Sentence, Sentences, Shard, ShardedSentences
 from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.families import vectors as task_vectors
 from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
 from bertology.families.model_corpus import Alignment, ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import NO_INTERVALS, ByControl, Column, Columns, cell_rows, records_of, run_rows
-from bertology.families.vectors import (
-    Baseline,
-    CellWriter,
-    TaskData,
-    VectorFamily,
-    items_of,
-    readable,
-    sentence_names,
-    targets_of,
-    task_data,
-    vectors_of,
-)
+from bertology.families.vectors import TaskData, VectorFamily, items_of, targets_of, task_data
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
 from bertology.measures.baselines import SpanWords, control_labels, lexical_labels, word_majority
 from bertology.measures.intervals import expected_layer, over_layers
@@ -156,7 +146,7 @@ class _Labels(VectorFamily):
             return _sharded_data(baselines, job, None)[0]
         return super().baseline_data(baselines, job)
 
-    def baseline(self, data: TaskData, control: str) -> Baseline:
+    def baseline(self, data: TaskData, control: str) -> task_vectors.Baseline:
         """The label most frequent in training: of all items (``majority``), of those of the same form
         (``word_majority``) or of as many words (``length``); or what a regression on words and places predicts."""
         watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
@@ -288,7 +278,7 @@ def fit(cells: FitCells, job: Resources) -> None:
     watch, problems = Stopwatch(), cells.problems
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
     with _training_data(cells, job, erasure) as (data, train, targets):
-        dev, test = (vectors_of(cells, data, job, split, erasure=erasure) for split in ("dev", "test"))
+        dev, test = (task_vectors.vectors_of(cells, data, job, split, erasure=erasure) for split in ("dev", "test"))
         if cells.config.codelength is not None:
             _write_codes(cells, data, {"train": train, "dev": dev}, job)
             return
@@ -306,7 +296,7 @@ def fit(cells: FitCells, job: Resources) -> None:
     job.progress.finish()
     report = fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer = CellWriter(cells, data, job, provenance)
+    writer = task_vectors.CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else data.control("test", seed=problem.seed)
         for place, cell in enumerate(cells.cells_of(problem)):
@@ -435,8 +425,8 @@ def _sharded_data(cells: FitCells, job: Resources, folder: Path | None) -> tuple
 def _training_data(cells: FitCells, job: Resources, erasure: "Erasure | None") -> Iterator[tuple[TaskData, Any, Any]]:
     """The items of a fit, the source of its training items, and their targets: of shards by class."""
     if not isinstance(job.pair.splits.train, ShardedSentences):
-        data = readable(cells, job)
-        train = vectors_of(cells, data, job, "train", memory=job.memory, erasure=erasure)
+        data = task_vectors.readable(cells, job)
+        train = task_vectors.vectors_of(cells, data, job, "train", memory=job.memory, erasure=erasure)
         yield data, train, targets_of(data, cells.problems, "train", fraction=cells.config.fraction)
         return
     with temporary_folder(job.run, "shards") as folder:
@@ -500,7 +490,10 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
         codes |= {problem: (code, place) for place, problem in enumerate(of_seed)}
     job.progress.finish()
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer, names = CellWriter(cells, data, job, provenance), sentence_names(data.splits.train, clusters.tolist())
+    writer, names = (
+        task_vectors.CellWriter(cells, data, job, provenance),
+        task_vectors.sentence_names(data.splits.train, clusters.tolist()),
+    )
     for problem in cells.problems:
         code, place = codes[problem]
         n_items, skipped = code.cluster_items[place], data.train.skipped
