@@ -15,6 +15,7 @@ from bertology.runner.experiment import experiment_of
 from tests.probes.conftest import check_chance, make_sentence
 
 PLANTED = {
+    "ccg": ("N", "NP/N", "(S\\NP)/NP"),
     "ner": ("O", "B-PER", "I-PER"),
     "deprel": ("nsubj", "obj", "nmod:poss"),
     "feats": ("Number=Sing|Person=3", "Number=Plur|Person=3"),
@@ -43,7 +44,7 @@ def test_every_word_with_a_label_is_asked_about(
         get_probe(task).examples(sentences_of("the dog", upos=["DET", "NOUN"]))
 
 
-@pytest.mark.parametrize("layer", ["ner", "deprel", "feats"])
+@pytest.mark.parametrize("layer", ["ccg", "ner", "deprel", "feats"])
 def test_what_is_planted_is_found_and_nothing_else(
     layer: str, planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
 ) -> None:
