@@ -15,6 +15,10 @@ that their profiles by layer can be compared. Where the spans begin and end is g
   argument holds or not, so that an item may have any number of labels. The score counts each yes that is right.
 - ``edge_coreference``: all pairs of mentions of a sentence, ``1`` if they corefer and ``0`` if not. Most do not, so
   the main metric is F1 of ``1`` alone, as in the paper.
+- ``edge_coreference:documents``: mentions in different sentences of a document, which the model reads at once, of
+  ``coreference:CORPUS`` (GUM, OntoNotes). Each mention is paired with an antecedent and with another mention of the
+  antecedent's sentence, so that half of the items are ``1`` whatever the later mention and the distance in sentences,
+  and the main metric is accuracy. That two mentions have the same words is left in: compare layer 0.
 - ``edge_relations``: SemEval-2010 Task 8 (Hendrickx et al. 2010), nine directed relations and ``Other``. The main
   metric is the official one: F1 of each relation, both directions together but right only with the right one,
   ``Other`` left out, mean over relations.
@@ -89,6 +93,11 @@ class EdgeSemanticRoles(RepresentationProbe):
         return self.with_references or not role.upper().startswith(("R-", "C-"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _WholeTexts(AnnotationProbe):
+    whole_texts = "give shorter ones, such as coreference:64:CORPUS of up to 64 words"
+
+
 def _relation(label: str) -> str | None:
     """The relation without its direction; None where there is none."""
     return None if label in _UNRELATED else label.partition("(")[0]
@@ -133,6 +142,16 @@ COREFERENCE = _edge(
     about="Every pair of mentions with 1 or 0.",
     metrics=(micro_f1(without=("0",)), "accuracy"),
 )
+COREFERENCE_OVER_SENTENCES = _WholeTexts(
+    task="edge_coreference:documents",
+    layer="coref_documents",
+    spans=2,
+    readout="edge.v1",
+    question="Do two mentions in different sentences of a document mean the same?",
+    about="Every mention with an antecedent, 1, and with another mention of the antecedent's sentence, 0.",
+    reference="cf. Tenney et al. 2019a, §2.1",
+    metrics=("accuracy", micro_f1(without=("0",))),
+)
 WINOGRAD = _edge(
     task="edge_winograd",
     layer="winograd",
@@ -165,3 +184,4 @@ RELATIONS = _edge(
 SRL = ProbeFamily.among(
     [EdgeSemanticRoles(with_references=True)], argument="choice of roles", default=EdgeSemanticRoles()
 )
+COREFERENCES = ProbeFamily.among([COREFERENCE_OVER_SENTENCES], argument="choice of pairs", default=COREFERENCE)

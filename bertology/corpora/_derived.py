@@ -11,7 +11,9 @@ import numpy as np
 from bertology._files import digest
 from bertology._names import by_key
 from bertology.corpora._corpus import SENSE, TEXTS, Corpus
+from bertology.corpora._files import Oddities
 from bertology.corpora._sentences import Sentence, Sentences, Target, as_one, part_of
+from bertology.corpora._words import MENTIONS
 from bertology.errors import CorpusError, quoted
 
 MAIN_AUXILIARY, SUBJECT_NOUN = "main_auxiliary", "subject_noun"
@@ -115,6 +117,73 @@ def sentence_order(corpus: Corpus, *, seed: int = 0) -> Corpus:
     if not splits:
         raise CorpusError(f"{name}: no document of two sentences; give a treebank with # newdoc before each document")
     return replace(corpus, name=name, splits=splits)
+
+
+COREFERENCE = "coref_documents"
+"""Name of the targets over mentions of two sentences of a document, ``1`` if they corefer and ``0`` if not."""
+_Mentions = dict[int, dict[tuple[int, int], set[str]]]  # entities by sentence and span, words numbered in the split
+
+
+def coreference_over_sentences(corpus: Corpus, *, words: int = 256) -> Corpus:
+    """Mentions of different sentences, read in one text (``coreference:CORPUS``, ``coreference:128:CORPUS``).
+
+    As many sentences of a document as have up to 256 words, or the number stated, are a text, the next ones another.
+    The targets :data:`COREFERENCE` are pairs of a mention with its antecedents in the nearest earlier sentence that has
+    any. As mentions nearby corefer more often, each comes with a pair that does not corefer: the same mention, and of
+    the antecedent's sentence the other mention that begins nearest to it.
+
+    Mentions whose antecedents stand in another text, and antecedents in a sentence without another mention, are
+    counted as skipped. Texts without pairs, trees and other annotation of spans are left out.
+
+    Raises:
+        CorpusError: no split has such a pair.
+    """
+    name, splits, oddities = f"coreference:{words}:{corpus.name}", dict[str, Sentences](), Oddities()
+    for split, text in corpus.splits.items():
+        mentions: _Mentions = {}
+        for number, target in ((number, target) for number, targets in text.targets(MENTIONS) for target in targets):
+            place = target.moved(int(text.starts[number])).span1
+            mentions.setdefault(number, {}).setdefault(place, set()).update(target.labels)
+        documents = text.documents if any(text.groups.values) else []
+        made = Sentences(one for of, _ in documents for one in _texts_with_pairs(text, of, mentions, words, oddities))
+        if len(made):
+            splits[split] = made
+    if not splits:
+        remedy = "give GUM or another corpus with # newdoc and Entity= in MISC, or CoNLL-2012"
+        raise CorpusError(f"{name}: no two sentences of a document have mentions that corefer; {remedy}")
+    notes, skipped = {**corpus.notes, **oddities.notes()}, {**corpus.skipped, **oddities.skipped()}
+    return replace(corpus, name=name, splits=splits, notes=notes, skipped=skipped)
+
+
+def _texts_with_pairs(
+    text: Sentences, document: range, mentions: _Mentions, most: int, oddities: Oddities
+) -> Iterator[Sentence]:
+    """The texts of up to ``most`` words that a document is divided into and that have pairs of mentions."""
+    latest: dict[str, int] = {}  # the last sentence so far that mentions each entity
+    start = document.start
+    while start < document.stop:
+        stop, pairs = int(np.searchsorted(text.starts, text.starts[start] + most, side="right")) - 1, list[Target]()
+        stop = min(max(stop, start + 1), document.stop)  # one sentence that is longer is a text without pairs
+        for number in range(start, stop):
+            for mention, entities in mentions.get(number, {}).items():
+                before = max((latest[one] for one in entities & latest.keys()), default=-1)
+                if 0 <= before < start:
+                    oddities.skip(f"mentions with antecedents in no text of {most} words with them", text.id(number))
+                there = mentions[before] if before >= start else {}
+                others = [span for span, of in there.items() if not of & entities]
+                for span in (span for span, of in there.items() if of & entities):
+                    if not others:
+                        oddities.skip("antecedents in a sentence without another mention", text.id(before))
+                        continue
+                    other = min(others, key=lambda one: abs(one[0] - span[0]))
+                    others.remove(other)
+                    pairs += [Target(span, "1", mention), Target(other, "0", mention)]
+            latest |= {one: number for of in mentions.get(number, {}).values() for one in of}
+        if pairs:
+            targets = {COREFERENCE: tuple(pair.moved(-int(text.starts[start])) for pair in pairs)}
+            parts = [replace(text[number], targets={}, derived=frozenset()) for number in range(start, stop)]
+            yield replace(as_one(parts), targets=targets, group=text[start].group)
+        start = stop
 
 
 _PSEUDOWORDS, _COINS = 8, 2

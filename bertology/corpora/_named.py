@@ -47,6 +47,7 @@ _EMBEDDED = {
     "(train, dev, test) and 5,000 to 9,999 (outside); numbers:digits:999 ends at 999, and outside at 1,999",
 }
 """Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes those of its world."""
+_SIZED = re.compile(r"(coreference:)([1-9][0-9]{0,5}):")  # the beginning of a name with a number of words
 _JOIN, _LAYER = "+", "#"
 _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
@@ -56,6 +57,7 @@ _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "concatenated:": _derived.concatenated,
     "word_order:": _derived.word_order,
     "sentence_order:": _derived.sentence_order,
+    "coreference:": _derived.coreference_over_sentences,
 }
 """Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
@@ -97,6 +99,8 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (:func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (:func:`word_order`).
     - ``sentence_order:ud:en_ewt``: neighbouring sentences as one text, half exchanged (:func:`sentence_order`).
+    - ``coreference:ud:en_gum``, ``coreference:128:ud:en_gum``: texts of up to 256 words, or so many, with pairs of
+      mentions of different sentences (:func:`coreference_over_sentences`).
     - ``numbers:digits``, ``numbers:words``: whole numbers with their values (:func:`number_corpus`).
     - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (:func:`parallel_corpus`):
       treebanks with the same ``sent_id``, or texts of one sentence a line (``.txt``, ``.en``). ``fr+en=path/to/both``
@@ -158,6 +162,8 @@ def _parts(name_or_path: str | Path) -> tuple[str, str, str]:
     """The kind of a name, and its parts: of ``change`` its beginning and a corpus, of ``joined`` two corpora, of
     ``layer`` a path and a name, of ``name`` and ``path`` the whole."""
     text, is_path = str(name_or_path), exists(name_or_path)
+    if (sized := _SIZED.match(text)) and not is_path:
+        return "change", sized[0], text[sized.end() :]
     if change := next((one for one in _CHANGES if text.startswith(one) and not is_path), None):
         return "change", change, text.removeprefix(change)
     (left, plus, right), (bare, mark, layer) = text.partition(_JOIN), text.rpartition(_LAYER)
@@ -182,7 +188,10 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
     if kept is not None:
         return kept
     if kind == "change":
-        return _CHANGES[left](_by_name(right, columns))
+        changed = _by_name(right, columns)
+        if sized := _SIZED.match(left):
+            return coreference_over_sentences(changed, words=int(sized[2]))
+        return _CHANGES[left](changed)
     if kind == "joined":
         if not left or not right or _JOIN in right:
             raise CorpusError(f"{cut_path(text)}: + joins two corpora; write path/to/annotation+path/to/treebank")

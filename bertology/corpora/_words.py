@@ -1,7 +1,7 @@
 """Words of raw text and the spaces between them, and spans of words: IOB tags, mentions."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -300,18 +300,23 @@ class Mention:
     type: str = ""
 
 
-def coreference(mentions: Iterable[Mention]) -> tuple[Target, ...]:
-    """Every pair of mentions in a sentence, the earlier first: ``"1"`` if they corefer, else ``"0"``.
+MENTIONS = "mentions"
+"""Name of the targets that are mentions, each labelled by its entity: those of one label in a document corefer."""
+
+
+def coreference(mentions: Sequence[Mention]) -> dict[str, tuple[Target, ...]]:
+    """Targets ``mentions``, and ``coref``: every pair in a sentence, the earlier first, ``"1"`` if they corefer or "0".
 
     Mentions inside one another are pairs too, as in Tenney et al. 2019 (section 3).
     """
     entity_of: dict[Span, set[str]] = {}
     for mention in mentions:
         entity_of.setdefault(mention.span, set()).add(mention.entity)
-    return tuple(
+    pairs = tuple(
         Target(one, "1" if entity_of[one] & entity_of[other] else "0", other)
         for one, other in combinations(sorted(entity_of), 2)
     )
+    return {"coref": pairs, MENTIONS: tuple(Target(mention.span, mention.entity) for mention in mentions)}
 
 
 def bracketed(

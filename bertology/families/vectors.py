@@ -550,8 +550,14 @@ class VectorFamily(Family):
         return tuple(configs)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Check that the corpus has such items, and that they can be pooled."""
-        check_pools(pair, task_data(probe, pair.splits), configs)
+        """Check that the corpus has such items, that they can be pooled, and are read at once where they have to be."""
+        data = task_data(probe, pair.splits)
+        check_pools(pair, data, configs)
+        for split, alignment in pair.alignments.items() if data.probe.whole_texts else ():
+            if alignment.n_long and pair.request.on_long != "skip":
+                problem = f"{alignment.n_long:,} words of {split} are in texts longer than the model takes at once"
+                remedy = f"{data.probe.whole_texts}, or leave these out (--on-long skip)"
+                raise CorpusError(f"task {probe.task}: {problem}: {remedy}")
 
     def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
         """The probe unchanged, since the settings of a configuration are those of its readout."""

@@ -188,6 +188,8 @@ class RepresentationProbe(Probe):
         return reads if reads in ("trees", "numbers") else "labels"
 
     asked_by = "examples"
+    whole_texts: ClassVar[str] = ""
+    """The remedy for texts longer than the model takes, where items need their text to be read at once; else empty."""
 
     @property
     @abstractmethod

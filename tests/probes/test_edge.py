@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bertology.corpora import Corpus, Sentences, Target
+from bertology import probe
+from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus
+from bertology.corpora._derived import coreference_over_sentences
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
@@ -110,3 +114,114 @@ def test_labels_of_words_and_arcs(
     assert value is not None
     assert value > 0.98
     check_chance(ask(task, corpus(signal=False), **BRIEF)["micro_f1"], 1 / 3)
+
+
+GUM = """# newdoc id = one
+# global.Entity = eid-etype-head-other
+Ann Entity=(e1-person-1-new) saw _ a Entity=(e2-animal-2-new dog Entity=e2) . _
+She Entity=(e1-person-1-giv) called _ it Entity=(e2-animal-1-giv) . _
+Rain Entity=(e3-event-1-new) fell _ . _
+The Entity=(e2-animal-2-giv dog Entity=e2) ran _ . _
+# newdoc id = two
+Ann Entity=(e1-person-1-new) left _ . _
+A Entity=(e2-animal-2-new cat Entity=e2) saw _ Ann Entity=(e1-person-1-giv) . _
+"""
+
+
+def write_gum(path: Path, text: str = GUM) -> Path:
+    """The text as CoNLL-U: a sentence a line, of words and MISC in turn."""
+    lines = []
+    for line in text.splitlines():
+        cells = line.split()
+        for number, (word, misc) in enumerate(zip(cells[::2], cells[1::2], strict=True), 1) if cells[0] != "#" else ():
+            lines.append(f"{number}\t{word}\t_\t_\t_\t_\t{number - 1}\tdep\t_\t{misc}")
+        lines.append(line if cells[0] == "#" else "")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_mentions_of_two_sentences_and_others_as_far_apart(tmp_path: Path) -> None:
+    path = write_gum(tmp_path / "gum-test.conllu")
+    corpus = load_corpus(f"coreference:{path}")
+    assert [(one.group, one.text) for one in corpus["test"]] == [
+        ("one", "Ann saw a dog . She called it . Rain fell . The dog ran .")
+    ]
+    found = get_probe("edge_coreference:documents").examples(corpus["test"])
+    words = corpus["test"][0].words
+    pairs = [tuple(" ".join(words[first:last]) for first, last in item) for item in found.spans.tolist()]
+    assert list(zip(pairs, [found.values[code] for code in found.codes], strict=True)) == [
+        (("Ann", "She"), "1"),
+        (("a dog", "She"), "0"),
+        (("a dog", "it"), "1"),
+        (("Ann", "it"), "0"),
+        (("it", "The dog"), "1"),
+        (("She", "The dog"), "0"),
+    ]
+    assert corpus.skipped == {"antecedents in a sentence without another mention": ("5",)}
+    # Of 12 words the last sentence of the first document is a text of its own, of 9 the third one too.
+    for most, n_words, n_pairs, apart in ((12, 12, 4, ("4",)), (9, 9, 4, ("4",))):
+        shorter = load_corpus(f"coreference:{most}:{path}")
+        assert shorter.name == f"coreference:{most}:gum-test"
+        assert [len(one) for one in shorter["test"]] == [n_words]
+        assert len(get_probe("edge_coreference:documents").examples(shorter["test"])) == n_pairs
+        assert shorter.skipped[f"mentions with antecedents in no text of {most} words with them"] == apart
+    with pytest.raises(CorpusError, match="coreference:8:gum-test: no two sentences of a document have mentions that"):
+        load_corpus(f"coreference:8:{path}")
+    broken = write_gum(tmp_path / "broken.conllu", GUM.replace("dog Entity=e2) ran", "dog _ ran"))
+    with pytest.raises(CorpusError, match=r"broken.conllu:18: found 'e2-animal-2-giv'; expected a bracket that closes"):
+        load_corpus(f"coreference:{broken}")
+
+
+def of_documents(words: list[str], *, signal: bool) -> Corpus:
+    """Documents of two sentences; mentions of one form corefer, or any do."""
+    dice = np.random.default_rng(2)
+
+    def draw(document: str, order: list[str]) -> Sentence:
+        entities = order if signal else dice.permutation(order).tolist()
+        places = ((0, 1), (2, 3))
+        mentions = [Target(place, entity) for place, entity in zip(places, entities, strict=True)]
+        text = [order[0], "and", order[1], "."]
+        return replace(Sentence.from_words(text, targets={"mentions": mentions}), id=document, group=document)
+
+    splits = {}
+    for split, size in (("train", 150), ("dev", 40), ("test", 60)):
+        drawn = [(f"{split}-{number}", dice.choice(words, 2, replace=False).tolist()) for number in range(size)]
+        splits[split] = Sentences(
+            draw(name, order) for name, pair in drawn for order in (pair, dice.permutation(pair).tolist())
+        )
+    return coreference_over_sentences(Corpus("documents", splits))
+
+
+def test_coreference_over_sentences_is_found_where_it_is_planted(
+    planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
+) -> None:
+    words = sorted({word for one in planted("tag", ("x",), signal=True)["train"] for word in one.words})[:3]
+    brief = {**BRIEF, "max_epochs": 40, "patience": 20}
+    value = ask("edge_coreference:documents", of_documents(words, signal=True), **brief)["accuracy"].value
+    assert value is not None
+    assert value > 0.95
+    check_chance(ask("edge_coreference:documents", of_documents(words, signal=False), **brief)["accuracy"], 1 / 2)
+
+
+def test_texts_longer_than_the_model_takes_are_refused_or_left_out(tiny_bert: Path) -> None:
+    long = ["and"] * 600
+    splits = {}
+    for split in ("train", "dev", "test"):
+        made = []
+        for number in range(6):
+            for at in range(2):
+                rest = long if at and number == 5 else ["so"]
+                mentions = [Target((0, 1), "a"), Target((1, 2), "b")]
+                one = Sentence.from_words(
+                    ["dogs", "cats", *rest], id=f"{split}-{number}", targets={"mentions": mentions}
+                )
+                made.append(replace(one, group=f"{split}-{number}"))
+        splits[split] = Sentences(made)
+    corpus = coreference_over_sentences(Corpus("long", splits), words=1000)
+    asked = {"model": tiny_bert, "layers": "0", "controls": "none", "progress": False}
+    with pytest.raises(
+        BertologyError, match=r"edge_coreference:documents: 605 words of train are in texts longer than"
+    ):
+        probe("edge_coreference:documents", corpus=corpus, **asked)
+    rows = probe("edge_coreference:documents", corpus=corpus, on_long="skip", **asked).rows
+    assert {row.n_items for row in rows} == {20}

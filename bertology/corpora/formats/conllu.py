@@ -11,7 +11,7 @@ from bertology._names import by_key
 from bertology.corpora._corpus import Corpus, Format
 from bertology.corpora._files import Oddities, line_blocks, split_files, stated_in, suffix_of, text_lines, wrong
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
-from bertology.corpora._words import Mention, bracketed, coreference
+from bertology.corpora._words import MENTIONS, Mention, bracketed, coreference
 from bertology.errors import CorpusError, quoted
 
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -71,8 +71,8 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
     Returns:
         Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
         multiword tokens, and comments and empty nodes verbatim. Documents (``# newdoc``) are groups.
-        Where MISC holds ``Entity=`` (as in GUM), targets ``entities`` and ``coref``: every pair of mentions in a
-        sentence.
+        Where MISC holds ``Entity=`` (as in GUM), targets ``entities``, ``mentions``, each labelled by its entity, and
+        ``coref``: every pair of mentions in a sentence.
 
     Raises:
         CorpusError: the file or a line of it is not as it should be, or the heads of every sentence form a circle; the
@@ -209,6 +209,7 @@ def _sentence(
         index = next(i for i, head in enumerate(heads) if head > len(heads))
         due = f"the number of one of the {len(heads)} words, 0 for the root"
         raise block.error(places[index], f"HEAD {by_column[_HEAD][index]}", due)
+    targets = _mentions(block, lines, fields, oddities) if any(_ENTITY in line for line in block.lines) else {}
     return Sentence.from_words(
         forms,
         id=block.stated.get("sent_id") or str(count),
@@ -216,9 +217,10 @@ def _sentence(
         multiword=multiword,
         layers=layers,
         heads=heads,
-        targets=_mentions(block, lines, fields, oddities) if any(_ENTITY in line for line in block.lines) else {},
+        targets=targets,
         comments=tuple(block.comments),
         empty_nodes=tuple(empty_nodes),
+        derived=frozenset([MENTIONS] if targets else []),
         group=group,
     )
 
@@ -261,7 +263,7 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
 def _mentions(
     block: _Block, rows: Sequence[_Row], fields: tuple[int, int | None], oddities: Oddities
 ) -> dict[str, tuple[Target, ...]]:
-    """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
+    """Targets ``entities``, ``coref`` and ``mentions`` of a sentence whose MISC column holds ``Entity=``.
 
     ``rows`` are all its lines, those of tokens and empty nodes too. Mentions that are not spans of words, discontinuous
     ones and those of empty nodes alone, are counted in ``oddities``.
@@ -286,7 +288,7 @@ def _mentions(
         else:
             mentions.append(Mention((n_before[first], n_before[last]), name, kind))
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
-    return {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
+    return {"entities": tuple(Target(span, kind) for span, kind in entities), **coreference(mentions)}
 
 
 def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:

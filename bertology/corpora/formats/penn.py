@@ -130,8 +130,9 @@ class OntoNotes(Format):
     """Files of the CoNLL-2012 shared task (Pradhan et al. 2012), ``*_conll``.
 
     Layers are ``xpos``, ``lemma`` and ``ner`` (IOB2); targets ``constituents`` (all phrases but ``TOP``), ``entities``,
-    ``srl`` (predicate, argument, role) and ``coref`` (every pair of mentions in a sentence, label ``"1"`` or ``"0"``),
-    as far as a file has them. Words are written and spaced as in :class:`Trees`; documents are groups.
+    ``srl`` (predicate, argument, role), ``mentions``, each labelled by its entity, and ``coref`` (every pair of
+    mentions in a sentence, label ``"1"`` or ``"0"``), as far as a file has them. Words are written and spaced as in
+    :class:`Trees`; documents are groups.
     """
 
     title, described = "CoNLL-2012", "CoNLL-2012 (…_conll)"
@@ -237,7 +238,7 @@ class OntoNotes(Format):
             "constituents": [Target(span, _category(label)) for span, label in phrases],
             "entities": entities,
             "srl": srl,
-            "coref": coreference(Mention(span, name) for span, name in spans(-1, self._coreference)),
+            **coreference([Mention(span, name) for span, name in spans(-1, self._coreference)]),
         }
         held = {name: [None if value == "-" else value for value in values] for name, values in layers.items()}
         return Sentence.from_words(words, space_after=spaced, layers=held, targets=targets)

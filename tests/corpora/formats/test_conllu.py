@@ -320,6 +320,7 @@ def test_mentions_and_their_pairs(tmp_path):
         Target((0, 2), "0", (3, 5)),
         Target((3, 4), "0", (3, 5)),
     )
+    assert sentence.targets["mentions"] == (Target((0, 2), "e1"), Target((3, 5), "e2"), Target((3, 4), "e1"))
     write_conllu(tmp_path / "again.conllu", [sentence])
     (again,) = read_conllu(tmp_path / "again.conllu")
     assert again.targets == sentence.targets
@@ -333,7 +334,7 @@ def test_a_header_says_which_field_is_which(tmp_path):
     assert sentence.targets["coref"] == (Target((0, 2), "1", (2, 3)),)
     header = "# global.Entity = eid-head-other\n"
     (sentence,) = _read(tmp_path, _conllu("Ann Entity=(e1-1-x)", "she Entity=(e1)", comments=header))
-    assert set(sentence.targets) == {"coref"}
+    assert set(sentence.targets) == {"coref", "mentions"}
 
 
 def test_what_is_no_span_of_words_is_left_out_and_listed(tmp_path):
@@ -344,7 +345,7 @@ def test_what_is_no_span_of_words_is_left_out_and_listed(tmp_path):
         "2\tsang\t_\tX\t_\t_\t1\tx\t_\tEntity=(e1[2/2]-person)\n\n"
     )
     (sentence,) = _read(tmp_path, text, oddities)
-    assert sentence.targets == {"entities": (Target((0, 1), "thing"),)}
+    assert sentence.targets == {"entities": (Target((0, 1), "thing"),), "mentions": (Target((0, 1), "e2"),)}
     assert oddities.skipped() == {
         "discontinuous mentions": ("made.conllu:1", "made.conllu:3"),
         "mentions of empty nodes alone": ("made.conllu:2",),

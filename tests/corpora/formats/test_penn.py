@@ -295,6 +295,6 @@ def test_a_folder_of_folders(tmp_path):
 def test_one_file_is_told_by_its_first_line(tmp_path):
     path = tmp_path / "dev.conll"
     path.write_text(_file(ROWS))
-    assert set(load_corpus(path)["dev"][0].targets) == {"constituents", "entities", "srl", "coref"}
+    assert set(load_corpus(path)["dev"][0].targets) == {"constituents", "entities", "srl", "coref", "mentions"}
     path = path.rename(tmp_path / "wsj_0001.v4_gold_conll")
     assert list(load_corpus(path).splits) == ["test"]
