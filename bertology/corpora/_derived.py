@@ -124,13 +124,13 @@ COREFERENCE = "coref_documents"
 _Mentions = dict[int, dict[tuple[int, int], set[str]]]  # entities by sentence and span, words numbered in the split
 
 
-def coreference_over_sentences(corpus: Corpus, *, words: int = 256) -> Corpus:
+def coreference_over_sentences(corpus: Corpus, *, words: int = 256, seed: int = 0) -> Corpus:
     """Mentions of different sentences, read in one text (``coreference:CORPUS``, ``coreference:128:CORPUS``).
 
     As many sentences of a document as have up to 256 words, or the number stated, are a text, the next ones another.
     The targets :data:`COREFERENCE` are pairs of a mention with its antecedents in the nearest earlier sentence that has
-    any. As mentions nearby corefer more often, each comes with a pair that does not corefer: the same mention, and of
-    the antecedent's sentence the other mention that begins nearest to it.
+    any. As mentions nearby corefer more often, each comes with a pair that does not corefer: the same mention, and
+    another one of the antecedent's sentence, drawn at random.
 
     Mentions whose antecedents stand in another text, and antecedents in a sentence without another mention, are
     counted as skipped. Texts without pairs, trees and other annotation of spans are left out.
@@ -144,8 +144,9 @@ def coreference_over_sentences(corpus: Corpus, *, words: int = 256) -> Corpus:
         for number, target in ((number, target) for number, targets in text.targets(MENTIONS) for target in targets):
             place = target.moved(int(text.starts[number])).span1
             mentions.setdefault(number, {}).setdefault(place, set()).update(target.labels)
-        documents = text.documents if any(text.groups.values) else []
-        made = Sentences(one for of, _ in documents for one in _texts_with_pairs(text, of, mentions, words, oddities))
+        documents, dice = text.documents if any(text.groups.values) else [], np.random.default_rng(seed)
+        found = (_texts_with_pairs(text, of, mentions, words, oddities, dice) for of, _ in documents)
+        made = Sentences(chain.from_iterable(found))
         if len(made):
             splits[split] = made
     if not splits:
@@ -156,7 +157,7 @@ def coreference_over_sentences(corpus: Corpus, *, words: int = 256) -> Corpus:
 
 
 def _texts_with_pairs(
-    text: Sentences, document: range, mentions: _Mentions, most: int, oddities: Oddities
+    text: Sentences, document: range, mentions: _Mentions, most: int, oddities: Oddities, dice: np.random.Generator
 ) -> Iterator[Sentence]:
     """The texts of up to ``most`` words that a document is divided into and that have pairs of mentions."""
     latest: dict[str, int] = {}  # the last sentence so far that mentions each entity
@@ -170,14 +171,15 @@ def _texts_with_pairs(
                 if 0 <= before < start:
                     oddities.skip(f"mentions with antecedents in no text of {most} words with them", text.id(number))
                 there = mentions[before] if before >= start else {}
-                others = [span for span, of in there.items() if not of & entities]
-                for span in (span for span, of in there.items() if of & entities):
-                    if not others:
-                        oddities.skip("antecedents in a sentence without another mention", text.id(before))
-                        continue
-                    other = min(others, key=lambda one: abs(one[0] - span[0]))
-                    others.remove(other)
-                    pairs += [Target(span, "1", mention), Target(other, "0", mention)]
+                # Both at random, so that places in the sentence differ only where those of antecedents do.
+                spans = [list(there)[at] for at in dice.permutation(len(there))]
+                alike, others = (
+                    [one for one in spans if bool(there[one] & entities) == same] for same in (True, False)
+                )
+                for first, second in zip(alike, others, strict=False):
+                    pairs += [Target(first, "1", mention), Target(second, "0", mention)]
+                for _ in alike[len(others) :]:
+                    oddities.skip("antecedents in a sentence without another mention", text.id(before))
             latest |= {one: number for of in mentions.get(number, {}).values() for one in of}
         if pairs:
             targets = {COREFERENCE: tuple(pair.moved(-int(text.starts[start])) for pair in pairs)}

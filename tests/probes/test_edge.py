@@ -172,6 +172,21 @@ def test_mentions_of_two_sentences_and_others_as_far_apart(tmp_path: Path) -> No
         load_corpus(f"coreference:{broken}")
 
 
+def test_places_in_the_sentence_do_not_tell_who_corefers() -> None:
+    """Of entities drawn at random, antecedents and others stand equally often in the middle of three mentions."""
+    dice, made = np.random.default_rng(0), []
+    for number in range(3000):
+        mentions = [Target((place, place + 1), str(entity)) for place, entity in enumerate(dice.integers(0, 3, 3))]
+        one = Sentence.from_words(["a", "b", "c"], targets={"mentions": mentions})
+        made.append(replace(one, group=f"document {number // 2}"))
+    found = coreference_over_sentences(Corpus("random", {"test": Sentences(made)}))["test"]
+    targets = [target for _, some in found.targets("coref_documents") for target in some]
+    places = {label: [one.span1[0] for one in targets if one.label == label] for label in "01"}
+    shares = {label: np.bincount(of, minlength=3) / len(of) for label, of in places.items()}
+    assert len(places["0"]) == len(places["1"]) > 1500
+    assert np.abs(shares["1"] - shares["0"]).max() < 0.04
+
+
 def of_documents(words: list[str], *, signal: bool) -> Corpus:
     """Documents of two sentences; mentions of one form corefer, or any do."""
     dice = np.random.default_rng(2)

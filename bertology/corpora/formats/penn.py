@@ -238,7 +238,8 @@ class OntoNotes(Format):
             "constituents": [Target(span, _category(label)) for span, label in phrases],
             "entities": entities,
             "srl": srl,
-            **coreference([Mention(span, name) for span, name in spans(-1, self._coreference)]),
+            # Entities are numbered anew in each part of a document.
+            **coreference([Mention(span, f"{rows[0][1]}/{name}") for span, name in spans(-1, self._coreference)]),
         }
         held = {name: [None if value == "-" else value for value in values] for name, values in layers.items()}
         return Sentence.from_words(words, space_after=spaced, layers=held, targets=targets)

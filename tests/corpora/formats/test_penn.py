@@ -242,6 +242,8 @@ def test_columns_without_values_bring_no_layer(tmp_path):
 def test_mentions_of_one_name_may_nest(tmp_path):
     (sentence,) = _sentences(tmp_path, _file(["a NN * - - - - * (3|(3", "b NN * - - - - * 3)", "c NN * - - - - * 3)"]))
     assert _said(sentence, "coref") == [("a b", "1", "a b c")]
+    # Entities of another part of the document are others.
+    assert _said(sentence, "mentions") == [("a b c", "0/3", ""), ("a b", "0/3", "")]
 
 
 def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
