@@ -97,6 +97,12 @@ class EdgeSemanticRoles(RepresentationProbe):
 class _WholeTexts(AnnotationProbe):
     whole_texts = "give shorter ones, such as coreference:64:CORPUS of up to 64 words"
 
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every pair of mentions."""
+        if self.layer not in sentences.target_layers:
+            raise CorpusError("no pairs of mentions of two sentences: give GUM or OntoNotes as coreference:CORPUS")
+        return super().examples(sentences)
+
 
 def _relation(label: str) -> str | None:
     """The relation without its direction; None where there is none."""

@@ -167,6 +167,8 @@ def test_mentions_of_two_sentences_and_others_as_far_apart(tmp_path: Path) -> No
         assert shorter.skipped[f"mentions with antecedents in no text of {most} words with them"] == apart
     with pytest.raises(CorpusError, match="coreference:8:gum-test: no two sentences of a document have mentions that"):
         load_corpus(f"coreference:8:{path}")
+    with pytest.raises(CorpusError, match="no pairs of mentions of two sentences: give GUM or OntoNotes as coreferenc"):
+        get_probe("edge_coreference:documents").examples(load_corpus(path)["test"])
     broken = write_gum(tmp_path / "broken.conllu", GUM.replace("dog Entity=e2) ran", "dog _ ran"))
     with pytest.raises(CorpusError, match=r"broken.conllu:18: found 'e2-animal-2-giv'; expected a bracket that closes"):
         load_corpus(f"coreference:{broken}")
