@@ -16,9 +16,8 @@ that their profiles by layer can be compared. Where the spans begin and end is g
 - ``edge_coreference``: all pairs of mentions of a sentence, ``1`` if they corefer and ``0`` if not. Most do not, so
   the main metric is F1 of ``1`` alone, as in the paper.
 - ``edge_coreference:documents``: mentions in different sentences of a document, which the model reads at once, of
-  ``coreference:CORPUS`` (GUM, OntoNotes). Each mention is paired with an antecedent and with another mention of the
-  antecedent's sentence, so that half of the items are ``1`` whatever the later mention and the distance in sentences,
-  and the main metric is accuracy. That two mentions have the same words is left in: compare layer 0.
+  ``coreference:CORPUS`` (GUM, OntoNotes): each with an antecedent, ``1``, and with another mention of the antecedent's
+  sentence, ``0``. So accuracy, the main metric, stays at 50 % where nothing is known. Words in common are left in.
 - ``edge_relations``: SemEval-2010 Task 8 (Hendrickx et al. 2010), nine directed relations and ``Other``. The main
   metric is the official one: F1 of each relation, both directions together but right only with the right one,
   ``Other`` left out, mean over relations.

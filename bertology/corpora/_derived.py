@@ -145,8 +145,7 @@ def coreference_over_sentences(corpus: Corpus, *, words: int = 256, seed: int = 
             place = target.moved(int(text.starts[number])).span1
             mentions.setdefault(number, {}).setdefault(place, set()).update(target.labels)
         documents, dice = text.documents if any(text.groups.values) else [], np.random.default_rng(seed)
-        found = (_texts_with_pairs(text, of, mentions, words, oddities, dice) for of, _ in documents)
-        made = Sentences(chain.from_iterable(found))
+        made = Sentences(one for of, _ in documents for one in _paired(text, of, mentions, words, oddities, dice))
         if len(made):
             splits[split] = made
     if not splits:
@@ -156,7 +155,7 @@ def coreference_over_sentences(corpus: Corpus, *, words: int = 256, seed: int = 
     return replace(corpus, name=name, splits=splits, notes=notes, skipped=skipped)
 
 
-def _texts_with_pairs(
+def _paired(
     text: Sentences, document: range, mentions: _Mentions, most: int, oddities: Oddities, dice: np.random.Generator
 ) -> Iterator[Sentence]:
     """The texts of up to ``most`` words that a document is divided into and that have pairs of mentions."""
@@ -173,9 +172,8 @@ def _texts_with_pairs(
                 there = mentions[before] if before >= start else {}
                 # Both at random, so that places in the sentence differ only where those of antecedents do.
                 spans = [list(there)[at] for at in dice.permutation(len(there))]
-                alike, others = (
-                    [one for one in spans if bool(there[one] & entities) == same] for same in (True, False)
-                )
+                alike = [one for one in spans if there[one] & entities]
+                others = [one for one in spans if not there[one] & entities]
                 for first, second in zip(alike, others, strict=False):
                     pairs += [Target(first, "1", mention), Target(second, "0", mention)]
                 for _ in alike[len(others) :]:
@@ -183,8 +181,7 @@ def _texts_with_pairs(
             latest |= {one: number for of in mentions.get(number, {}).values() for one in of}
         if pairs:
             targets = {COREFERENCE: tuple(pair.moved(-int(text.starts[start])) for pair in pairs)}
-            parts = [replace(text[number], targets={}, derived=frozenset()) for number in range(start, stop)]
-            yield replace(as_one(parts), targets=targets, group=text[start].group)
+            yield replace(as_one(text[start:stop]), targets=targets, derived=frozenset(), group=text[start].group)
         start = stop
 
 
