@@ -190,7 +190,7 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
     if kind == "change":
         changed = _by_name(right, columns)
         if sized := _SIZED.match(left):
-            return coreference_over_sentences(changed, words=int(sized[2]))
+            return _derived.coreference_over_sentences(changed, words=int(sized[2]))
         return _CHANGES[left](changed)
     if kind == "joined":
         if not left or not right or _JOIN in right:
