@@ -132,6 +132,13 @@ def by_key(pairs: Iterable[tuple[Key, Component]]) -> dict[Key, list[Component]]
     return found
 
 
+def evenly(n: int, most: int) -> list[int]:
+    """At most so many of ``n`` places, evenly spread, the first and the last among them; of one the last alone."""
+    if n <= most:
+        return list(range(n))
+    return [round(at * (n - 1) / (most - 1)) for at in range(most)] if most > 1 else [n - 1]
+
+
 _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
 
 

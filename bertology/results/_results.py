@@ -7,7 +7,6 @@ import itertools
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -85,7 +84,10 @@ class View(Tables):
     @property
     def overview(self) -> tuple[LayerTable, ...]:
         """The tables that are laid side by side: of tasks read from single layers, those alone."""
-        return views.overview_of(self.tables)
+        every = [(table.about.readout != views.CUMULATIVE, views.question_of(table.about)) for table in self.tables]
+        asked = {question for is_single, question in every if is_single}
+        shown = [is_single or question not in asked for is_single, question in every]
+        return tuple(itertools.compress(self.tables, shown))
 
     def shown(self) -> tuple[Table, ...]:
         """All tables, each followed by its groups; the summary of several tasks after those of layers.
@@ -536,7 +538,7 @@ class Results(Tables):
             ResultsError: no such cell, several of them, or its fit was not kept.
         """
         cell = self._row_of(task, layer, **chosen).cell_id
-        for folder in map(attrgetter("folder"), self._folders_with(cell)):
+        for folder in self._folders:
             path = folder / FITS / f"{file_with(folder, cell)}.safetensors"
             if path.is_file() and (found := FittedProbe.read(path, cell)):
                 return found[cell]
@@ -570,8 +572,9 @@ class Results(Tables):
         """
         return model_frame(self.rows, self.comparisons)
 
-    def _folders_with(self, cell_id: str) -> list[PredictionFolder]:
-        return [part for part in parts_of(self.kept) if isinstance(part, PredictionFolder) and cell_id in part]
+    @property
+    def _folders(self) -> list[Path]:
+        return [part.folder for part in parts_of(self.kept) if isinstance(part, PredictionFolder)]
 
     def _row_of(
         self,
@@ -610,7 +613,7 @@ class Results(Tables):
         """
         if self.asked:
             return to_yaml(self.asked)
-        files = [part.folder / ASKED for part in parts_of(self.kept) if isinstance(part, PredictionFolder)]
+        files = [folder / ASKED for folder in self._folders]
         if len(files) != 1 or not files[0].is_file():
             raise ResultsError("what was asked is not known of results of several runs: take those of each")
         return files[0].read_text(encoding="utf-8")
@@ -650,8 +653,7 @@ class Results(Tables):
 
     def _files(self, tables: Sequence[str], plots: Sequence[str]) -> dict[str, bytes]:
         """Tables and figures as files, by their names; of checkpoints of a training those of the last one."""
-        over_steps = self.over_steps() if views.has_steps(self.rows) else None
-        view = (self if over_steps is None else replace(self, rows=views.last_steps(self.rows))).view()
+        over_steps, view = self.at_last_step()
         texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
         if over_steps is not None:
             texts |= {"over-steps.md": over_steps.to_markdown, "over-steps.csv": over_steps.to_csv}
@@ -664,6 +666,11 @@ class Results(Tables):
             for name, figure in drawn.items():
                 files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
         return files
+
+    def at_last_step(self) -> tuple[OverSteps | None, View]:
+        """The tables over steps, None where there are none; and all others, of checkpoints of a training the last."""
+        over_steps = self.over_steps() if views.has_steps(self.rows) else None
+        return over_steps, (self if over_steps is None else replace(self, rows=views.last_steps(self.rows))).view()
 
     def __repr__(self) -> str:
         tasks = sorted({row.task for row in self.rows})

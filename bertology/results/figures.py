@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from bertology import _figures as looks
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, ShownFigure
 from bertology._files import shortened
+from bertology._names import evenly
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
 from bertology.results.rows import INITS, Score
 from bertology.results.table import INTERVAL, NOTHING, Table, axis_ends, brief, data_of, number, titled, without_folders
-from bertology.results.views import LayerTable, StepTable, head_place, steps_shown, summary_headers
+from bertology.results.views import LayerTable, StepTable, head_place, summary_headers
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
 _COLORS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000")
@@ -442,7 +443,7 @@ def plot_over_steps(tables: Sequence[StepTable]) -> Figure:
     """
     curves = [table.by_layer() for table in tables]
     layers = sorted(set().union(*curves))
-    layers = [layers[place] for place in steps_shown(layers, _MOST_PANELS)]
+    layers = [layers[place] for place in evenly(len(layers), _MOST_PANELS)]
     n_columns = min(4, len(layers), max(3, math.ceil(len(layers) / 3)))
     figure, panels = looks.new_panels(len(layers), n_columns, 3.4, 2.9, extra=0.5, sharex=True, sharey=True)
     several = len({table.training for table in tables}) > 1
@@ -474,7 +475,7 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
     positive = [step for step in steps if step > 0]
     if positive and max(positive) >= 10 * min(positive):
         ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
-    ticks = [steps[place] for place in steps_shown(steps, _MOST_STEP_TICKS)]
+    ticks = [steps[place] for place in evenly(len(steps), _MOST_STEP_TICKS)]
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(ticks, map(_BRIEF, ticks))
     for one in ax.figure.axes:
@@ -483,7 +484,7 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
 
 def plot_layers_by_steps(table: StepTable) -> Figure:
     """Draw layers (rows, the embeddings at the bottom) by steps (columns); shades run over the whole picture."""
-    shown = steps_shown(table.steps, 2 * _MOST_PANELS)
+    shown = evenly(len(table.steps), 2 * _MOST_PANELS)
     curves = table.by_layer()
     values = np.array(
         [[score.value if score else np.nan for score in map(of.__getitem__, shown)] for of in curves.values()]

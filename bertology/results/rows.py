@@ -7,7 +7,6 @@ import json
 import math
 import operator
 import typing
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -20,7 +19,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from bertology._files import parse_json, shortened, write_atomically
 from bertology._lazy import pa, pd, pq
-from bertology._names import layer_number, training_name
+from bertology._names import by_key, layer_number, training_name
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures.intervals import Bootstrap, Comparison
 from bertology.measures.metrics import ITSELF, Control
@@ -398,10 +397,8 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
 
 def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
     """The rows by their values in some columns, several of which make a tuple, in order of first appearance."""
-    groups, key = defaultdict[Any, list[RowT]](list), operator.attrgetter(*names)
-    for row in rows:
-        groups[key(row)].append(row)
-    return dict(groups)
+    of = operator.attrgetter(*names)
+    return by_key((of(row), row) for row in rows)
 
 
 def own_init(rows: Sequence[ResultRow]) -> str:

@@ -10,11 +10,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bertology._files import shortened
-from bertology._names import Registry, folder_name
+from bertology._names import Registry, evenly, folder_name
 from bertology._page import filled
 from bertology.errors import BertologyError
 from bertology.measures.metrics import METRICS, TWO_LINES, metric_form
@@ -199,10 +200,10 @@ class Table:
 
     def thinned(self, most: int) -> Table:
         """The same table with at most so many columns of its series, evenly spread, the last one among them."""
-        first, last = len(self.headers) - self.series, len(self.headers) - 1
         if most >= self.series:
             return self
-        shown = [first + round(at * (self.series - 1) / (most - 1)) for at in range(most)] if most > 1 else [last]
+        first = len(self.headers) - self.series
+        shown = [first + at for at in evenly(self.series, most)]
         note = Note("columns", f"{self.series - len(shown)} more in the CSV, for want of room")
         return replace(self.columns([*range(first), *shown]), series=len(shown), notes=(*self.notes, note))
 
@@ -560,14 +561,9 @@ def apart_in_groups(groups: Sequence[Sequence[Sequence[str]]]) -> list[list[str]
 
 def layers_named(layers: Sequence[int]) -> str:
     """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
-    spans: list[list[int]] = []
-    for layer in layers:
-        if spans and layer == spans[-1][-1] + 1:
-            spans[-1].append(layer)
-        else:
-            spans.append([layer])
     names: list[str] = []
-    for span in spans:
+    for _, run in groupby(enumerate(layers), lambda at: at[1] - at[0]):  # layers in a row
+        span = [layer for _, layer in run]
         names += [f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span)
     *first, last = names
     return f"layer{'s' * (len(layers) > 1)} {', '.join(first)}{' and ' if first else ''}{last}"

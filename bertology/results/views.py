@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._lazy import scipy
-from bertology._names import layer_label, name_not_found
+from bertology._names import by_key, layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
 from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
@@ -671,19 +671,12 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, Table], ...]:
     The first has the best head of each group of items, or by each metric of all items, the next best one, and what they
     are compared with; the second all heads by these groups or metrics, those that were chosen marked.
     """
-    of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        if row.status == "ok" and row.value is not None:
-            asked = row.task, row.corpus, row.metric if row.group is not None else ""
-            if row.head is not None:
-                of_table[*asked, row.model, row.reading].append(row)
-            elif row.is_baseline:
-                baselines[asked].append(row)
-    tables = []
-    for key, same in of_table.items():
-        tables.append(_head_tables(same, own_baselines(baselines[key[:3]], same[0].model)))
-    return tuple(tables)
+    scored = [row for row in rows if row.status == "ok" and row.value is not None]
+    asked = [((row.task, row.corpus, row.metric if row.group is not None else ""), row) for row in scored]
+    baselines = by_key((key, row) for key, row in asked if row.head is None and row.is_baseline)
+    of_table = by_key(((*key, row.model, row.reading), row) for key, row in asked if row.head is not None)
+    own = ((same, own_baselines(baselines.get(key[:3], []), same[0].model)) for key, same in of_table.items())
+    return tuple(itertools.starmap(_head_tables, own))
 
 
 def head_place(head: str) -> tuple[int, ...]:
@@ -800,13 +793,11 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, ...], tuple[Tab
     There is a table for each task, model and metric. A step's name ends in how far it goes; before it stands the order:
     ``random 10 %``. Other sets of heads that are off next to steps have tables of their own, which come second.
     """
-    of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        of_steps = row.readout in ATTENTION and row.head is None and row.model is not None
-        if of_steps and row.group is not None and row.value is not None:
-            of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
+    of_models = [row for row in rows if row.readout in ATTENTION and row.head is None and row.model is not None]
+    of_steps = [row for row in of_models if row.group is not None and row.value is not None]
+    asked = [(row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric) for row in of_steps]
     tables, sets = [], list[ResultRow]()
-    for same in of_table.values():
+    for same in by_key(zip(asked, of_steps, strict=True)).values():
         if in_steps := [row for row in same if row.layer is None and _STEP.fullmatch(str(row.group))]:
             sets += [row for row in same if not _STEP.fullmatch(str(row.group))]
             same = in_steps
@@ -842,13 +833,11 @@ def _set_table(rows: Sequence[ResultRow]) -> Table:
 
 def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
     """A table for each task and model that was measured as a whole: groups of items by statistics."""
-    by_task: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in every:
-        if row.readout == ENCODERS and row.layer is None and row.head is None and row.value is not None:
-            asked = (row.task, row.corpus_fingerprint, row.split, row.model, row.init, row.reading)
-            by_task[*asked, row.param("reference")].append(row)
+    of_models = [row for row in every if row.readout == ENCODERS and row.layer is None and row.head is None]
+    asked = operator.attrgetter("task", "corpus_fingerprint", "split", "model", "init", "reading")
+    scored = ((asked(row), row.param("reference"), row) for row in of_models if row.value is not None)
     tables = []
-    for same in by_task.values():
+    for same in by_key(((key, reference), row) for key, reference, row in scored).values():
         about, main = same[0], {row.metric for row in same if row.main_metric}
         groups: dict[str, dict[str, ResultRow]] = defaultdict(dict)
         for row in sorted(same, key=lambda row: bool(row.group)):
@@ -877,13 +866,8 @@ MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 _GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
 
 
-def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
-    """The tables that are laid side by side: of tasks read from single layers, those alone."""
-    single = [_asked(table.about) for table in tables if table.about.readout != CUMULATIVE]
-    return tuple([t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single])
-
-
-_asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
+question_of = operator.attrgetter("task", "corpus", "split", "model", "pooling")
+"""What a row of a task that is read from layers, or from mixtures of them, is an answer to."""
 
 
 def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[Table, ...]:
@@ -895,10 +879,8 @@ def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> 
     mixtures of layers 0…ℓ gain (eq. 4). The second has the weight of each layer in the mixture, the third the gain that
     each layer adds to the score of the mixtures below it (eq. 3). Without mixtures there are none.
     """
-    mixed: dict[Any, None] = {}
-    for row in rows:
-        if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok":
-            mixed[_asked(row)] = None
+    of_mixtures = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF]
+    mixed = dict.fromkeys(question_of(row) for row in of_mixtures if row.status == "ok")
     if not mixed:
         return ()
     found = (_mixture(key, rows, tables) for key in mixed)
@@ -930,14 +912,14 @@ def _mixture(key: Any, rows: Sequence[ResultRow], tables: Sequence[LayerTable]) 
     Returns a row behind it, its depths, weights and gains by layer, the number of seeds, and the factor of the learned
     numbers before the softmax, None without a centre of gravity or where it is not known.
     """
-    of_key = [row for row in rows if row.model and _asked(row) == key]
+    of_key = [row for row in rows if row.model and question_of(row) == key]
     scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
     # Random weights stand beside pretrained ones as a control, but may be what is asked about.
     init = own_init(scored)
     own = [row for row in scored if row.init == init]
     by_readout: dict[str | None, LayerTable] = {}
     for table in tables:
-        if _asked(table.about) == key:
+        if question_of(table.about) == key:
             readout = table.about.readout
             by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
     about = own[0] if own else of_key[0]
@@ -1037,14 +1019,8 @@ def is_score_of_layer(row: ResultRow) -> bool:
 
 def has_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
-    first: dict[tuple[str, str], int] = {}
-    found = set()
-    for row in rows:
-        if row.step is not None and is_score_of_layer(row):
-            key = row.task, row.training
-            if first.setdefault(key, row.step) != row.step:
-                found.add(key)
-    return found
+    steps = by_key(((row.task, row.training), row.step) for row in rows if is_score_of_layer(row))
+    return {key for key, of_training in steps.items() if len({*of_training}) > 1}
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
@@ -1057,16 +1033,7 @@ def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows without those of all but the last checkpoint of each training and pretraining seed."""
-    last: dict[tuple[str, int | None], int] = {}
-    for row in rows:
-        if row.step is not None:
-            key = row.training, row.pretraining_seed
-            last[key] = max(row.step, last.get(key, 0))
-    return tuple(row for row in rows if row.step is None or row.step == last[row.training, row.pretraining_seed])
-
-
-def steps_shown(steps: Sequence[int], most: int = 9) -> list[int]:
-    """Indices of a limited number of steps, including the first and the last."""
-    if len(steps) <= most:
-        return list(range(len(steps)))
-    return sorted({round(place * (len(steps) - 1) / (most - 1)) for place in range(most)})
+    of_training = operator.attrgetter("training", "pretraining_seed")
+    steps = by_key((of_training(row), row.step) for row in rows if row.step is not None)
+    last = {key: max(of_steps) for key, of_steps in steps.items()}
+    return tuple(row for row in rows if row.step is None or row.step == last[of_training(row)])

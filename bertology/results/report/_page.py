@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from bertology._files import explained_system_errors, read_checksums, real_path, write_derived
-from bertology._names import layer_label, short_names
+from bertology._names import evenly, layer_label, short_names
 from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
@@ -119,8 +119,7 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     for (real, folder), kept in zip(unique.items(), results, strict=True):
         of_run = replace(kept, rows=views.named(kept.rows, models))
         try:
-            over_steps = of_run.over_steps() if views.has_steps(of_run.rows) else None
-            view = (of_run if over_steps is None else replace(of_run, rows=views.last_steps(of_run.rows))).view()
+            over_steps, view = of_run.at_last_step()
         except ResultsError as error:
             raise ResultsError(f"{folder}: {error}") from error
         own = {models[row.model]: row.model for row in kept.rows if row.model}
@@ -314,9 +313,7 @@ def _chosen_items(wrong: NDArray[np.bool_], most: int) -> Integers:
 
 
 def _evenly(places: Integers, most: int) -> Integers:
-    if len(places) <= most:
-        return places
-    return places[np.linspace(0, len(places) - 1, most).round().astype(np.int64)]
+    return places[evenly(len(places), most)]
 
 
 def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int], *, most_items: int) -> dict[str, Any]:
