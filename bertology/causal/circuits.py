@@ -326,8 +326,7 @@ def circuit(
 
     def runs() -> Iterator[tuple[int, list[int], _Runs]]:
         for fold, members in enumerate(folds):
-            for batch in batches(encoder, [ones[n] for n in members], len(graph.places)):
-                some = [ones[members[place]] for place in batch]
+            for batch, some in batches(encoder, [ones[n] for n in members], len(graph.places)):
                 run = _Runs(Decision(encoder, some), ids_of(some, 0), ids_of(some, 1), graph)
                 yield fold, members[batch].tolist(), run
 

@@ -25,13 +25,13 @@ from bertology.causal.erasing import (
     WordBatch,
     WordLabels,
     log_probs,
+    plain_batches,
     word_batches,
 )
 from bertology.causal.patching import intervening_in
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.batching import plan_batches
 from bertology.encoders.interventions import Intervention, Site, starting_from
 from bertology.encoders.masked_loss import SHARE
 from bertology.errors import FitError, ModelError, quoted
@@ -59,12 +59,7 @@ def site_states(
     if site == "hidden_state":
         return encoder.hidden_states(ids, mask, layers=layers)
     found: dict[int, Tensor] = {}
-
-    def keep(layer: int, values: Tensor) -> Tensor:
-        found[layer] = values
-        return values
-
-    with intervening_in(encoder, [Intervention(layer, partial(keep, layer), site) for layer in layers]):
+    with intervening_in(encoder, [Intervention(layer, partial(found.setdefault, layer), site) for layer in layers]):
         encoder.hidden_states(ids, mask, layers=(max(layers),))
     return found
 
@@ -74,21 +69,16 @@ def word_states(
 ) -> Tensor:
     """``[layer, word, dim]`` means over the subwords of words, in float32; NaN of words that are not read."""
     pieces = encoder.tokenize(sentences, on_long=on_long)
-    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
-    found: list[Tensor] = []
-    for batch in plan_batches(pieces.window_lengths):
-        windows = np.sort(batch.windows)
-        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        mask = torch.from_numpy(given["attention_mask"]) if "attention_mask" in given else None
-        states = site_states(encoder, torch.from_numpy(given["input_ids"]), mask, layers=layers, site=site)
-        places, positions = every.inside(windows)
-        words, (rows, columns) = torch.from_numpy(every.word[places]), torch.from_numpy(positions).T
+    found, counts = list[Tensor](), torch.zeros(pieces.n_words)
+    for _, inputs, of_place, positions in plain_batches(pieces):
+        states = site_states(encoder, inputs["input_ids"], inputs.get("attention_mask"), layers=layers, site=site)
+        words, (rows, columns) = torch.from_numpy(of_place), positions.T
         for at, layer in enumerate(layers):
             values = states[layer][rows, columns].float().cpu()
             if at == len(found):
                 found.append(torch.zeros(pieces.n_words, values.shape[1]))
             found[at].index_add_(0, words, values)
-    counts = torch.from_numpy(np.bincount(every.word, minlength=pieces.n_words)).float()
+        counts += torch.bincount(words, minlength=pieces.n_words)
     return torch.stack(found) / counts.where(counts > 0, torch.nan)[:, None]
 
 

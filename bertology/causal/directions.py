@@ -301,8 +301,7 @@ def _exchanged(
     source) ÷ p(own answer). Of subspaces ``[group, layer, place, …]`` those are exchanged that ``which`` says."""
     left, right = (part.to(data.encoder.device) for part in (left, right))
     allowed = torch.from_numpy(which)
-    for batch in batches(data.encoder, [data.texts[number] for number in numbers], 1):
-        rows = [data.texts[number] for number in numbers[batch]]
+    for batch, rows in batches(data.encoder, [data.texts[number] for number in numbers], 1):
         decision, ids = Decision(data.encoder, rows), ids_of(rows, 0)
         states = [decision.states(ids_of(rows, side), layers=data.layers) for side in (0, 1)]
         is_at = torch.zeros(len(rows), len(data.places), ids.shape[1], 1, dtype=torch.bool)

@@ -20,7 +20,7 @@ from torch import Tensor
 from bertology.causal.patching import place_states, values_and_halves
 from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, batches, fitting_pairs
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import plan_batches
 from bertology.encoders.interventions import starting_from
@@ -237,21 +237,13 @@ def kept_decisions(
         raise ModelError(f"model {encoder.name}: it predicts a number, not a label: give a model of labels")
     by_word = encoder.task_head == "words"
     pieces = encoder.tokenize(sentences, on_long=on_long)
-    of_window = pieces.window_sentence.astype(np.int64)
     over = {name: np.zeros((2, len(layers), len(sentences))) for name in changes}
     under = np.zeros(len(sentences))
-    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
-    for number, batch in enumerate(plan_batches(pieces.window_lengths)):
-        windows = np.sort(batch.windows)
-        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
-        inputs: dict[str, Any] = {
-            name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")
-        }
-        _, positions = every.inside(windows)
+    for number, (windows, inputs, _, positions) in enumerate(plain_batches(pieces)):
         visible = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
-        visible[tuple(torch.from_numpy(positions).T)] = True
+        visible[tuple(positions.T)] = True
         kinds: dict[Kind, Tensor] = {"masked": torch.zeros_like(visible), "visible": visible}
-        of_decision = np.repeat(of_window[windows], visible.sum(1).numpy() if by_word else 1)
+        of_decision = np.repeat(pieces.window_sentence[windows], visible.sum(1).numpy() if by_word else 1)
 
         def log_probs(visible: Tensor = visible, inputs: dict[str, Any] = inputs) -> Tensor:
             logits: Tensor = encoder.task_output(**inputs).logits.float().log_softmax(-1).cpu()
@@ -285,6 +277,18 @@ def tasks_with_labels(names: Sequence[str], texts: Iterable[Sentences], *, asked
 
     every = list(texts)
     return tuple(name for name in names if all(has(name, text) for text in every))
+
+
+def plain_batches(pieces: Pieces) -> Iterator[tuple[Integers, dict[str, Any], Integers, Tensor]]:
+    """The windows of a text in batches: their numbers, inputs, and of each subword of a word that word, and ``[place,
+    2]`` its row and subword there."""
+    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
+    for batch in plan_batches(pieces.window_lengths):
+        windows = np.sort(batch.windows)
+        given = pieces.inputs(windows, batch.length, is_padded=batch.is_padded)
+        places, positions = every.inside(windows)
+        inputs = {name: torch.from_numpy(given[name]) for name in given if name in ("input_ids", "attention_mask")}
+        yield windows, inputs, every.word[places], torch.from_numpy(positions)
 
 
 # Texts of which some words are masked.
@@ -646,7 +650,7 @@ def _choose(
 
     plain = np.zeros(len(ones))
     right = {name: np.zeros((len(layers), len(sets), len(ones))) for name, _ in changes}
-    for number, batch in enumerate(batches(encoder, ones, 2)):
+    for number, (batch, _) in enumerate(batches(encoder, ones, 2)):
         rows = [place for place in batch for _ in (0, 1)]
         some = [ones[row] for row in rows]
         ids = torch.from_numpy(np.stack([one.ids[row % 2] for row, one in enumerate(some)]))

@@ -275,8 +275,7 @@ def place_states(
     encoder: Encoder, aligned: Sequence[AlignedPair], layers: Sequence[int]
 ) -> Iterator[tuple[int, int, str, Tensor]]:
     """``[layer, piece, dim]`` states of each place of both texts of pairs, with number of the pair, side and name."""
-    for batch in batches(encoder, aligned, 1):
-        rows = [aligned[number] for number in batch]
+    for batch, rows in batches(encoder, aligned, 1):
         for side in (0, 1):
             states = Decision(encoder, rows).states(ids_of(rows, side), layers=layers)
             stacked = torch.stack([states[layer].float().cpu() for layer in layers])  # [layer, pair, piece, dim]
@@ -593,7 +592,7 @@ def _measured(
     def means(scores: Tensor) -> Floats:
         return np.asarray(scores.reshape(-1, n_draws).mean(1).numpy())
 
-    for batch in batches(encoder, ones, 1 if method == "attribution" else n_draws * len(names)):
+    for batch, _ in batches(encoder, ones, 1 if method == "attribution" else n_draws * len(names)):
         passes, of_source = start(batch)
         of_batch = [(place, cell) for place, number in enumerate(batch) for cell in cells[number]]
         rows = [(place * n_draws + draw, cell) for place, cell in of_batch for draw in range(n_draws)]
@@ -735,8 +734,7 @@ def known_pairs(
         aligned = align_pairs(encoder, some, by_word=False)
         reasons += [one for one in aligned if isinstance(one, str)]
         fitting = [(pair, one) for pair, one in zip(some, aligned, strict=True) if isinstance(one, AlignedPair)]
-        for batch in batches(encoder, [one for _, one in fitting], 2):
-            rows = [fitting[place][1] for place in batch]
+        for batch, rows in batches(encoder, [one for _, one in fitting], 2):
             differences = [Decision(encoder, rows).scores(ids_of(rows, side)) for side in (0, 1)]
             is_known = ((differences[0] > 0) & (differences[1] < 0)).tolist()
             kept += [fitting[place][0] for place, known in zip(batch, is_known, strict=True) if known]

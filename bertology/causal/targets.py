@@ -285,11 +285,14 @@ class AlignedPair:
         return len(self.ids[0]), self.n_parts, self.target.kind, len(self.candidates), len(self.at), fits, own
 
 
-def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
-    """Batches of indices of pairs that can be read together, given the number of rows for each pair."""
+def batches(
+    encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int
+) -> Iterator[tuple[list[int], list[AlignedPair]]]:
+    """Pairs that can be read together, and their indices, given the number of rows for each pair."""
     for numbers in by_key((one.layout, number) for number, one in enumerate(aligned)).values():
         size = max(1, pieces_in_batch(encoder.device) // (len(aligned[numbers[0]].ids[0]) * max(n_rows, 1)))
-        yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
+        for some in (numbers[start : start + size] for start in range(0, len(numbers), size)):
+            yield some, [aligned[number] for number in some]
 
 
 def ids_of(rows: Sequence[AlignedPair], side: int) -> Tensor:
@@ -424,8 +427,7 @@ class Decision:
 def scores_of_sides(encoder: Encoder, aligned: Sequence[AlignedPair]) -> Floats:
     """``[side, pair]`` scores of the texts and of the other texts."""
     found = np.zeros((2, len(aligned)))
-    for batch in batches(encoder, aligned, 1):
-        rows = [aligned[number] for number in batch]
+    for batch, rows in batches(encoder, aligned, 1):
         found[:, batch] = [Decision(encoder, rows).scores(ids_of(rows, side)).numpy() for side in _SIDES]
     return found
 
@@ -632,8 +634,7 @@ def _predicted(
         elif not is_answer:
             aligned[number] = _named(encoder, pairs[number], one, ())
     numbers, ones = list(waiting), list(waiting.values())
-    for batch in batches(encoder, ones, 2):
-        rows = [ones[place] for place in batch]
+    for batch, rows in batches(encoder, ones, 2):
         are_alike = all(row.ids[0] is row.ids[1] for row in rows)
         sides = [Decision(encoder, rows).logits(ids_of(rows, side)) for side in _SIDES[: 2 - are_alike]]
         for row, place in enumerate(batch):

@@ -189,8 +189,7 @@ def _fitted(
     controls = drawn[of_form].reshape(values.shape)
     read = np.zeros((2, len(layers), len(ones), encoder.dim), dtype=np.float32)
     every: dict[int, Any] = {}
-    for batch in batches(encoder, ones, 1):
-        rows = [ones[number] for number in batch]
+    for batch, rows in batches(encoder, ones, 1):
         for side in _SIDES:
             states = Decision(encoder, rows).states(ids_of(rows, side), layers=layers)
             stacked = torch.stack([states[layer].float().cpu() for layer in layers])
@@ -223,9 +222,8 @@ def _fitted(
         labels = np.concatenate(of_pieces)
         erasure = fit_erasure(ArrayFeatures(torch.cat(pieces, dim=1), layers=tuple(layers)), labels, len(names))
         for sign, one in ((1, erasure), (-1, random_erasure(erasure, seed=0))):
-            for batch in batches(encoder, [ones[number] for number in test.tolist()], 1):
+            for batch, rows in batches(encoder, [ones[number] for number in test.tolist()], 1):
                 numbers = test[batch].tolist()
-                rows = [ones[number] for number in numbers]
                 decision, ids = Decision(encoder, rows), ids_of(rows, 0)
                 plain = decision.scores(ids)
                 for place, layer in enumerate(layers):
