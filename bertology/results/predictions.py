@@ -571,7 +571,7 @@ class KeptProbe:
 def write_probes(path: Path, probes: Mapping[str, KeptProbe]) -> None:
     """Write the probes of cells as one file of tensors, named ``cell/tensor``; its metadata say what they are."""
     tensors = {
-        f"{cell_id}/{name}": value.detach().float().cpu().contiguous()
+        f"{cell_id}/{name}": value.detach().float().cpu().contiguous().clone()  # cells of one fit may share it
         for cell_id, probe in probes.items()
         for name, value in probe.tensors.items()
     }

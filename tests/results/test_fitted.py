@@ -17,7 +17,7 @@ from bertology import load_corpus, load_encoder, read_results
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError, ResultsError
 from bertology.results import Results
-from bertology.results.predictions import FittedProbe
+from bertology.results.predictions import FitOrigin, FittedProbe, write_probes
 
 TEXTS = ["The dogs chased a cat.", "A boy saw the birds."]
 
@@ -224,3 +224,17 @@ def test_scores_that_are_no_probabilities_are_not_called_so(ask: Any, tiny_corpu
     assert fitted.predict(TEXTS)["probability"].isna().all()
     with pytest.raises(FitError, match="gives no probabilities"):
         fitted.predict_proba(TEXTS)
+
+
+def test_probes_of_one_fit_may_share_a_tensor(tmp_path: Path) -> None:
+    about: dict[str, Any] = {
+        "task": "pos",
+        "corpus": "c",
+        "train_fingerprint": "t",
+        "model": "m",
+        "model_fingerprint": "f",
+    }
+    origin = FitOrigin(**about, layer=0, pooling="mean", readout="edge_cumulative.v1")
+    path, probe = tmp_path / "kept.safetensors", FittedProbe(origin, {"absent": torch.zeros(1, 2)})
+    write_probes(path, {"a": probe, "b": probe})
+    assert FittedProbe.read(path).keys() == {"a", "b"}
