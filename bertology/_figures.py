@@ -73,17 +73,17 @@ def new_figure(width: float, height: float) -> ShownFigure:
     return figure
 
 
-def style_axes(ax: Axes) -> None:
-    """Leave only the left and bottom axis, in grey."""
+def style_axes(ax: Axes, *, size: float | None = None, grid: bool = False) -> None:
+    """Leave only the left and bottom axis, in grey, with numbers of a ``size``, and on a ``grid`` of pale lines across,
+    behind all else."""
     ax.spines[["top", "right"]].set_visible(False)
     for side in ("left", "bottom"):
         ax.spines[side].set_color(GREY)
-
-
-def draw_grid(ax: Axes) -> None:
-    """Draw pale lines across, behind all else."""
-    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
-    ax.set_axisbelow(True)
+    if size is not None:
+        ax.tick_params(labelsize=size, color=GREY, labelcolor=TEXT)
+    if grid:
+        ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
+        ax.set_axisbelow(True)
 
 
 def write_title(ax: Axes, text: str, *, size: float = 10.0, pad: float = 6.0) -> None:

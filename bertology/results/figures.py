@@ -88,9 +88,7 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     few = len(main) <= _MOST_LAYER_TICKS
     ax.xaxis.set_major_locator(FixedLocator(list(main)) if few else MaxNLocator(integer=True))
     ax.set_xlim(min(main) - 0.3, max(main) + 0.3)
-    ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
-    looks.draw_grid(ax)
-    looks.style_axes(ax)
+    looks.style_axes(ax, size=8.5, grid=True)
     _end_axis(ax, table.metric)
     for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
         y_of, (low, high) = baseline.main.value * _scale(table.metric), ax.get_ylim()
@@ -395,8 +393,7 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
         _draw_profile(ax, profile, color)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
         looks.write_title(ax, title, size=9.5)
-        ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
-        looks.style_axes(ax)
+        looks.style_axes(ax, size=8)
         # The first is explained by its legend.
         ax.set_xlabel("" if ax is left else "layer", fontsize=8.5, color=TEXT)
     several = len({line.row.model for line in lines}) > 1
@@ -458,8 +455,7 @@ def plot_over_steps(tables: Sequence[StepTable]) -> Figure:
             name = f"{table.subject}, {titled(table.metric)}{training}"
             _draw_line(ax, scores, table.metric, **look, linewidth=1.4, label=name)
         ax.set_title("embeddings" if layer == 0 else f"layer {layer}", loc="left", fontsize=9.5, color=TEXT)
-        looks.draw_grid(ax)
-        looks.style_axes(ax)
+        looks.style_axes(ax, size=8, grid=True)
     _end_axis(panels[0], tables[0].metric)
     _scale_steps(panels[0], sorted({step for table in tables for step in table.steps}))
     handles, labels = panels[0].get_legend_handles_labels()
@@ -478,8 +474,6 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
     ticks = [steps[place] for place in evenly(len(steps), _MOST_STEP_TICKS)]
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(ticks, map(_BRIEF, ticks))
-    for one in ax.figure.axes:
-        one.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
 
 
 def plot_layers_by_steps(table: StepTable) -> Figure:

@@ -326,9 +326,7 @@ def plot_depths(reading: TreeReading) -> "Figure":
     ends = (-0.7, size - 0.3)
     ax.set_xlim(ends[::-1] if reading.is_right_to_left else ends)
     ax.set_xticks(range(size), [fonts.drawable(looks.clipped(word, _MOST_LETTERS)) for word in reading.words])
-    ax.tick_params(labelsize=8, color=looks.GREY, labelcolor=looks.TEXT)
-    looks.draw_grid(ax)
-    looks.style_axes(ax)
+    looks.style_axes(ax, size=8, grid=True)
     for label, is_scored in zip(ax.get_xticklabels(), reading.scored, strict=True):
         label.set(fontfamily=list(fonts.families), parse_math=False, color=looks.TEXT if is_scored else looks.PALE)
         label.set(rotation=60.0, ha="right", va="center_baseline", rotation_mode="anchor")

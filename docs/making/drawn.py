@@ -197,8 +197,7 @@ def _svg(drawing: _Drawing, unit: str) -> bytes:
             "layer (0: embeddings)" if names[0] == "0" and "layer" in drawing.axis else drawing.axis, fontsize=9
         )
         ax.set_ylabel(unit, fontsize=9)
-        looks.draw_grid(ax)
-    looks.style_axes(ax)
+    looks.style_axes(ax, grid=over is not None)
     ax.tick_params(labelsize=8.5)
     wide = len(drawing.lines) == 1 or max(map(len, drawing.lines)) > 40
     figure.legend(loc="outside upper left", fontsize=8, frameon=False, ncols=1 if wide else 2)
