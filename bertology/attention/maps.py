@@ -388,11 +388,6 @@ class MapNorms:
     values: HeadValues
     inputs: Inputs  # the inputs of the batch, which state how pieces become units
 
-    @property
-    def lengths(self) -> Tensor:
-        """``[sentence, head, piece]`` ‖f(x)‖."""
-        return self.values.lengths
-
     @cached_property
     def effective(self) -> Tensor:
         """``[sentence, head, piece, piece]`` effective attention, whose weights may be below 0."""
@@ -409,14 +404,14 @@ class MapNorms:
     @cached_property
     def between(self) -> Tensor:
         """``[sentence, head, unit, unit]`` to (rows) each unit from (columns) each unit."""
-        return self.inputs.merged(self.maps.float() * self.lengths[:, :, None])
+        return self.inputs.merged(self.maps.float() * self.values.lengths[:, :, None])
 
     @cached_property
     def given(self) -> Tensor:
         """``[sentence, head, unit]`` what each unit adds to all words whose rows count, summed: the maps are read once,
         and no second table of their size is made."""
         weights = self.inputs.row_shares[:, None, None]  # [sentence, 1, 1, piece]
-        by_piece = (weights @ self.maps.float()).squeeze(2) * self.lengths
+        by_piece = (weights @ self.maps.float()).squeeze(2) * self.values.lengths
         return by_piece if self.inputs.member is None else by_piece @ self.inputs.columns.transpose(1, 2)
 
     @cached_property
@@ -425,7 +420,7 @@ class MapNorms:
         rows, columns, weights = self.inputs.own_cells
         n_pieces = self.maps.shape[-1]
         cells = (rows * n_pieces + columns)[:, None].expand(-1, self.maps.shape[1], -1)
-        lengths = self.lengths.gather(2, columns[:, None].expand_as(cells))
+        lengths = self.values.lengths.gather(2, columns[:, None].expand_as(cells))
         weighed = self.maps.flatten(2).gather(2, cells).float() * lengths
         return torch.einsum("shc,sc->sh", weighed, weights)
 

@@ -231,8 +231,7 @@ class HeadDistances:
             raise ResultsError(f"{n_clusters} clusters of {len(self.matrix)} heads: ask for 1 to {len(self.matrix)}")
         hierarchy, pairs = scipy.cluster.hierarchy, scipy.spatial.distance.squareform(self.matrix, checks=False)
         numbers = hierarchy.fcluster(hierarchy.linkage(pairs, method="average"), n_clusters, criterion="maxclust")
-        order = {cluster: number for number, cluster in enumerate(dict.fromkeys(numbers.tolist()), start=1)}
-        return np.array([order[cluster] for cluster in numbers.tolist()])
+        return np.asarray(pd.factorize(numbers)[0] + 1)
 
 
 class Divergences(HeadStatistic):

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,56 +40,9 @@ def _with_memory(size: str | None) -> str | None:
     return size
 
 
-_OPTIONS: dict[str, dict[str, Any]] = {
-    **{name: {"flags": f"--{name} -{name[0]}"} for name in ("model", "corpus", "layers", "layer", "task", "word", "k")},
-    **{name: {"flags": f"--{name}"} for name in ("surprisal", "models")},
-    "file": {"help": "Experiment, such as experiments/quickstart.yaml."},
-    "format": {"flags": "--format -f", "help": "What to print."},
-    "generate": {"min": 1, "max": 512},
-    "jobs": {"flags": "--jobs -j", "min": 1, "help": "Number of processes. Default: all processors."},
-    "memory": {
-        **{"metavar": "SIZE", "callback": _with_memory},
-        "help": "Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
-    },
-    "n_best": {"min": 1},
-    "older_than_days": {"min": 0},
-    "only_unfinished": {"flags": "--unfinished/--no-unfinished"},
-    "open_page": {"flags": "--open"},
-    "out": {"flags": "--out -o"},
-    "patience": {"metavar": "SECONDS", "min": 1},
-    "quiet": {"flags": "--quiet -q", "help": "No progress bar."},
-    "real": {
-        "flags": "--real",
-        "help": "Run what the file states under real: the models and corpora of a paper, not of the pocket world.",
-    },
-    "role": {"metavar": "ROLE=CORPUS"},
-    "run": {"help": "Folder of a run."},
-    "runs": {"metavar": "RUN"},
-    "scheduler": {"metavar": "ADDRESS|FILE"},
-    "seeds": {"min": 1, "max": 1000},
-    "sentences": {"min": 1},
-    "set_": {
-        **{"flags": "--set", "metavar": "KEY=VALUE"},
-        "help": "Replace a setting: models[0].dtype=bfloat16; may be repeated.",
-    },
-    "shard": {"metavar": "I/N"},
-    "slurm": {"metavar": "FILE"},
-    "store": {
-        **{"flags": "--store/--no-store"},
-        "help": "Keep vectors for later runs, or only in memory, until all tasks of a model are done.  "
-        "[default: store, unless a GPU has room for them]",
-    },
-    "stored_dtype": {"flags": "--store-dtype"},
-    "test_split": {"flags": "--split --test-split"},
-    "tasks": {"flags": "--tasks --task -t"},
-    "threads": {"min": 1, "max": 1024, "help": "Processor threads."},
-    "trust_remote_code": {"help": "Run Python code that comes with a model; a file alone cannot grant it."},
-    "with_": {"flags": "--with"},
-    "words": {"metavar": "[NAME|WORD...]"},
-    "yes": {"flags": "--yes -y"},
-}
-"""Common properties of parameters of commands: their names on the command line, bounds, and help where a command's own
-docstring describes none. A flag that is named here has no negation."""
+_OPTIONS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("options.toml").read_text("utf-8"))
+"""Common properties of parameters of commands by name; the file says what they are."""
+_OPTIONS["memory"]["callback"] = _with_memory
 
 
 @dataclass(frozen=True)

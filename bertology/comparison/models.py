@@ -37,6 +37,7 @@ from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetun
 from bertology.landscapes import placed
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
+from bertology.measures.metrics import ratio
 from bertology.measures.sums import (
     Bools,
     Floats,
@@ -272,8 +273,7 @@ def masked_losses(
     text = as_sentences(sentences)
     encoders = [open_encoder(given, device=device) for given in (reference, model)]
     for encoder in encoders:
-        if not encoder.has_masked_lm_head:
-            raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
+        encoder.masked_head  # noqa: B018 - raises where there is none
     read = [encoder.tokenize(text, on_long=on_long) for encoder in encoders]
     readable = np.logical_and(*((pieces.word_window >= 0) & ~pieces.is_unknown for pieces in read))
     words = words_to_mask(text, readable, share=share, seed=seed)
@@ -579,7 +579,7 @@ def label_clusters(
     for layout, name in ((a, _A), (b, _B)):
         statistics[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1, keepdims=True)
         known = layout["shuffled"] > 0
-        ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+        ratios = ratio((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
         statistics[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)[:, None]
     statistics["separable_shuffled"] = (b["shuffled"] > 0).mean(axis=1, keepdims=True)
     statistics["layout_hulls"] = _pearson(a["hulls"], b["hulls"])[:, None]
@@ -662,8 +662,4 @@ def hull_distance(products: Floats, labels: Integers) -> float:
 def _pearson(one: Floats, other: Floats) -> Floats:
     """Correlations along the last axis; NaN where one is constant."""
     a, b = (values - values.mean(axis=-1, keepdims=True) for values in (one, other))
-    return _over((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))
-
-
-def _over(above: Floats, below: Floats) -> Floats:
-    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))
+    return ratio((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))

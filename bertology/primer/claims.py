@@ -80,11 +80,6 @@ class Measurement(_Settings):
         """The measurement, with what it leaves out taken from another."""
         return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
-    def at_value(self, value: str) -> Measurement:
-        """The measurement of one value of ``over``."""
-        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on", "model")}
-        return self.model_copy(update={name: text.replace(PLACE, value) for name, text in named.items() if text})
-
 
 class Rule(_Settings):
     """The rule by which an interval becomes a verdict; ``bertology.primer.rules`` defines each."""
@@ -145,8 +140,9 @@ class Rule(_Settings):
 
     def measured(self, base: Measurement, value: str) -> Measurement:
         """The measurement of one value of ``over``; as it is where the value is empty."""
-        one = base.at_value(value)
-        return one if self.over.get(value) is None else one.model_copy(update={"on": self.over[value]})
+        named = {name: getattr(base, name) for name in ("task", "group", "metric", "on", "model")}
+        texts = {name: text.replace(PLACE, value) for name, text in named.items() if text}
+        return base.model_copy(update=texts if self.over.get(value) is None else {**texts, "on": self.over[value]})
 
 
 class Margin(_Settings):

@@ -2,7 +2,9 @@
 
 import contextlib
 import math
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bertology.errors import BertologyError
@@ -18,22 +20,7 @@ from bertology.results.table import Table
 from bertology.runner.plan import read_corpus
 
 _N_EXAMPLES = 3
-_RULES = {
-    "above": "holds where the interval of the score less the comparison lies above the margin, fails where below",
-    "below": "holds where the interval of the score less the comparison lies below minus the margin, fails where above",
-    "difference": "holds where the interval of the difference lies above the margin, fails where it lies below",
-    "equal": "holds where the interval of the difference lies within the margin, fails where it lies outside",
-    "rises": "holds where the interval of upper less lower third of the layers lies above 0, fails where below",
-    "falls": "holds where the interval of upper less lower third of the layers lies below 0, fails where above",
-    "exists": "the head that is best on dev is scored on test; holds where its interval lies above the margin, fails "
-    "where no head reaches it",
-    "peak": "holds where every layer that may be the best one (97.5 % confidence set) lies between these depths, fails "
-    "where none does",
-    "order": "holds where each step is in order by its interval, fails where one is reversed",
-    "share": "holds where more than this share lies above the margin, fails where fewer can, at a level corrected for "
-    "their number",
-    "correlation": "holds where the interval of the rank correlation lies below this value, fails where it lies above",
-}
+_RULES: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
 """The rules in words, for the page."""
 
 
