@@ -496,25 +496,20 @@ def paired_maps(
     chosen = np.flatnonzero(is_whole)
     if not len(chosen):
         raise CorpusError("no sentence is read whole by both models: give a text with shorter sentences")
+    read = [(encoder, [pair[side] for pair in layers]) for side, encoder in enumerate((model, reference))]
     progress.start(len(chosen), unit="sentences")
     # Sentences whose maps are in memory together.
     portions = (len(layers) * model.n_heads * (lengths[chosen] + 2) ** 2).cumsum() // _AT_ONCE
     for some in (chosen[portions == portion] for portion in np.unique(portions)):
         part = Sentences(sentences[number] for number in some.tolist())
         both: list[dict[int, KeptMap]] = [
-            stream_maps(encoder, part, [KeptMaps], layers=[pair[side] for pair in layers]).results[0]
-            for side, encoder in enumerate((model, reference))
+            stream_maps(encoder, part, [KeptMaps], layers=own).results[0] for encoder, own in read
         ]
         for place, number in enumerate(some.tolist()):
             kept = [of_model[place] for of_model in both]
-            n_special = {int((words < 0).sum()) for words, _ in kept}
-            yield PairedMaps(
-                number,
-                *(
-                    _columns(one, [pair[side] for pair in layers], together=len(n_special) > 1)
-                    for side, one in enumerate(kept)
-                ),
-            )
+            together = len({int((words < 0).sum()) for words, _ in kept}) > 1
+            maps = (_columns(one, own, together=together) for one, (_, own) in zip(kept, read, strict=True))
+            yield PairedMaps(number, *maps)
         progress.advance(len(part))
     progress.finish()
 

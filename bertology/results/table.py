@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bertology._files import shortened
 from bertology._names import Registry, evenly, folder_name
-from bertology._page import filled
+from bertology._page import asset, filled
 from bertology.errors import BertologyError
 from bertology.measures.metrics import METRICS, TWO_LINES, metric_form
 from bertology.results.rows import INITS, ResultRow, Score
@@ -266,7 +266,7 @@ class Table:
         for note in self.notes:
             subject = "Bold" if note.about == STAR else note.about[:1].upper() + note.about[1:]
             notes.append(rf"\emph{{{latex_escaped(subject)}}}: {latex_escaped(note.text)}.")
-        return _LATEX_TABLE.substitute(
+        return Template(asset("results/report/assets/table.tex")).substitute(
             caption=caption or latex_escaped("; ".join(filter(None, shown)) + "."),
             label=label or self.latex_label,
             kinds=kinds,
@@ -594,20 +594,6 @@ _LATEX = str.maketrans(
         **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
     }
 )
-_LATEX_TABLE = Template(r"""% needs \usepackage{booktabs}
-\begin{table}[t]
-  \centering
-  \caption{$caption}
-  \label{$label}
-  \begin{tabular}{l$kinds}
-    \toprule
-    $lines
-    \bottomrule
-  \end{tabular}
-$notes\end{table}
-""")
-
-
 _LATEX_NOTES = Template(r"""  \par\smallskip
   {\footnotesize\raggedright
   $notes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._lazy import LazyModule
+from bertology._lazy import figures as looks
 from bertology.errors import ResultsError
 from bertology.measures import tree_distances, tree_edges
 from bertology.measures.trees import check_tree, tree_depths
@@ -22,10 +22,6 @@ from bertology.results.table import brief, latex_escaped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from bertology import _figures as looks
-else:
-    looks = LazyModule("bertology._figures")
 
 __all__ = ["plot_arcs", "plot_depths", "plot_distances", "to_svg"]
 

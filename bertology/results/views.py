@@ -488,10 +488,8 @@ def tasks_table(tables: Sequence[LayerTable]) -> Table:
     for name, table in zip(names, tables, strict=True):
         of_baselines, top = {line.label: line for line in table.baselines}, table.chosen_line
         baselines |= of_baselines
-        by_layer, tied = (
-            {line.layer: line.main for line in table.lines},
-            [x.layer for x in table.lines if x.in_best_set],
-        )
+        by_layer = {line.layer: line.main for line in table.lines}
+        tied = [line.layer for line in table.lines if line.in_best_set]
         rows[name] = [table.about.n_items, table.about.n_classes]
         rows[name] += [of_baselines[label].main if label in of_baselines else None for label in labels]
         rows[name] += [top.scores[column] if top else None for column in (*beside, "main")]
@@ -896,9 +894,8 @@ def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> 
     faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
     texts = {**_DEPTHS, _GRAVITY: _DEPTHS[_GRAVITY] + over + faster, INTERVAL: f"[ ] 95 %, {covered(seeds)}"}
     notes = [Note(header, text) for header, text in texts.items() if header in (*headers, INTERVAL)]
-    shown = [
-        Table.of("where in the model tasks are solved, %", headers, cells, [*notes, *alignment_notes(*behind)], **how)
-    ]
+    notes += alignment_notes(*behind)
+    shown = [Table.of("where in the model tasks are solved, %", headers, cells, notes, **how)]
     for title, every in (("weight of each layer in the mixture", weights), ("gain of each layer", gains)):
         layers = sorted(set().union(*every))
         of_layers = {n: [of.get(layer) for layer in layers] for n, of in enumerate(every)}
