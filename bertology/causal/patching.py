@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bertology._lazy import figures, pd
 from bertology._names import aligned as in_columns
-from bertology._names import check_name, decimals, folder_name, layer_label, signed
+from bertology._names import by_key, check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.causal.items import Fact, subject_pairs
 from bertology.causal.targets import (
@@ -625,12 +625,11 @@ def donors(
     if not all(all(pairs[number].values) for number in aligned):
         raise ClozeError("pairs without values of what decides, such as singular and plural: give each its values")
     layouts: dict[int, object] = {}
-    by_layout: dict[object, list[tuple[int, int]]] = defaultdict(list)
     for number, one in aligned.items():
         places = tuple((name, tuple(pieces.tolist())) for name, pieces in one.places.items())
         layouts[number] = len(one.ids[0]), one.mask, places
-        for of in (0, 1):
-            by_layout[layouts[number], pairs[number].values[of]].append((number, of))
+    sides = [(number, of) for number in aligned for of in (0, 1)]
+    by_layout = by_key(((layouts[number], pairs[number].values[of]), (number, of)) for number, of in sides)
     random, chosen = np.random.default_rng(seed), {}
     for number, one in aligned.items():
         differ, own = one.ids[0] != one.ids[1], pairs[number].cluster or number

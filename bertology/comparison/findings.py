@@ -192,18 +192,13 @@ def retained(reference: Results, model: Results) -> Retained:
 
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
     """Rows of layers and baselines by what is asked: those with the same readout, and of baselines none."""
-    found: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    baselines: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
-    for row in results.rows:
-        asked = row.task, row.task_version, row.corpus_fingerprint, row.split, row.metric
-        if row.group is not None or row.head is not None or row.status != "ok":
-            continue
-        is_score = (row.main_metric and row.metric != "compression") or row.metric == _BITS
-        if row.control == "none" and row.layer is not None and is_score:
-            found[*asked, row.pooling, row.reading].append(row)
-        elif row.control in _FLOORS and row.layer is None:
-            baselines[asked].append(row)
-    return {key: rows + baselines[key[:5]] for key, rows in found.items()}  # type: ignore[index]
+    asked = ("task", "task_version", "corpus_fingerprint", "split", "metric")
+    whole = [row for row in results.rows if row.group is None and row.head is None and row.status == "ok"]
+    of_layers = [row for row in whole if row.control == "none" and row.layer is not None]
+    scores = [row for row in of_layers if (row.main_metric and row.metric != "compression") or row.metric == _BITS]
+    found = grouped(scores, *asked, "pooling", "reading")
+    baselines = grouped([row for row in whole if row.control in _FLOORS and row.layer is None], *asked)
+    return {key: rows + baselines.get(key[:5], []) for key, rows in found.items()}
 
 
 def _retained_rows(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from bertology._names import check_name
+from bertology._names import by_key, check_name
 from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
 from bertology.primer.claims import ENCODER, Claims, Measurement
 from bertology.primer.trained import Trained, no_corpus
@@ -92,11 +92,8 @@ def plan_claims(
         made: by encoder the models that were trained, by role.
         settings: further settings of the experiment.
     """
-    needed: dict[tuple[str, str], list[Measurement]] = {}
-    for claim in claims.claims:
-        for one in itertools.chain.from_iterable(map(claim.measurements, claim.rule)):
-            if one.task is not None:
-                needed.setdefault((get_probe(one.task).task, str(one.on)), []).append(one)
+    asked = [one for claim in claims.claims for rule in claim.rule for one in claim.measurements(rule)]
+    needed = by_key(((get_probe(one.task).task, str(one.on)), one) for one in asked if one.task is not None)
     corpora, titles, unbound = _corpora([role for _, role in needed], bound)
     trained = {encoder: {role: one.title for role, one in of.items()} for encoder, of in made.items()}
     every = {one.title: one for of in made.values() for role, one in of.items() if role != ENCODER}

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from bertology._files import cache_folder, canonical_json, digest, read_json, write_derived
 from bertology._lazy import pd, scipy
 from bertology._machine import explained
-from bertology._names import short_names
+from bertology._names import by_key, short_names
 from bertology._page import full_page
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.encoders import model_name
@@ -100,8 +100,7 @@ class Primer(Tables):
             yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [Note("difference", text)], corner="Claim")
 
     def _by_claim(self) -> list[list[Outcome]]:
-        ids = dict.fromkeys(one.claim.id for one in self.outcomes)
-        return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
+        return list(by_key((one.claim.id, one) for one in self.outcomes).values())
 
     def legend(self) -> list[Note]:
         """Numbers of verdicts, how many would hold by chance, and what was read."""
@@ -143,9 +142,8 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        examples, by_section = Examples(self.results, self.corpora), dict[str, list[dict[str, Any]]]()
-        for same in self._by_claim():
-            by_section.setdefault(same[0].claim.section, []).append(shown_claim(same, self.command, examples))
+        examples, every = Examples(self.results, self.corpora), self._by_claim()
+        by_section = by_key((same[0].claim.section, shown_claim(same, self.command, examples)) for same in every)
         counts = []
         for model in self.models:
             of_model = [one.verdict for one in self.outcomes if one.model == model]
@@ -372,9 +370,7 @@ def read_primer(folder: str | Path) -> Primer:
     for one in outcomes:
         is_same = one.verdict == "holds" and one.model not in plan.random and one.claim.id in at_random
         marked.append(replace(one, passes_at_random=is_same))
-    of_corpora: dict[str, list[str]] = {}
-    for role, title in plan.corpora.items():
-        of_corpora.setdefault(title, []).append(role)
+    of_corpora = by_key((title, role) for role, title in plan.corpora.items())
     notes = [Note("corpora", "; ".join(f"{title}: {', '.join(of)}" for title, of in of_corpora.items()))]
     if record["quick"]:
         limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"

@@ -1,14 +1,14 @@
 """A model beside its reference, and models side by side: scores by layer with paired differences."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 from bertology._lazy import pd
-from bertology._names import short_names
+from bertology._names import by_key, short_names
 from bertology.errors import ResultsError
 from bertology.measures.intervals import best_set
 from bertology.measures.metrics import ITSELF, metric_form
@@ -133,11 +133,10 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
     """All statistics of models and their references, in the order of the rows, those of groups left out."""
     names = short_names(row.model for row in rows)
     inits = {model: own_init(same) for model, same in grouped(rows, "model").items()}
-    found: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        reference, is_whole = row.param("reference"), row.group is None and row.value is not None
-        if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
-            found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
+    whole = [row for row in rows if row.group is None and row.value is not None and row.control == ITSELF]
+    pairs = [(row, row.param("reference")) for row in whole if row.init == inits[row.model]]
+    asked = (((row.task, row.corpus, row.metric, str(row.model), str(of)), row) for row, of in pairs if of is not None)
+    found = by_key(asked)
     layers = {
         key: {row.layer: row.score for row in of if row.layer is not None and not row.head} for key, of in found.items()
     }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertology import _figures as looks
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, ShownFigure
 from bertology._files import shortened
-from bertology._names import evenly
+from bertology._names import by_key, evenly
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
@@ -495,10 +495,8 @@ def figures_over_steps(tables: Sequence[StepTable]) -> Mapping[str, Figure]:
     """The lines of all tables, and a heat map of each, by the names of their files."""
     if not tables:
         raise ResultsError("there are no scores over steps to draw")
-    by_unit: dict[str, list[StepTable]] = {}
-    for table in tables:
-        of_unit = "" if metric_form(table.metric).is_fraction else f"-{table.metric}"
-        by_unit.setdefault(of_unit, []).append(table)
+    units = ("" if metric_form(table.metric).is_fraction else f"-{table.metric}" for table in tables)
+    by_unit = by_key(zip(units, tables, strict=True))
     figures = {f"over-steps{name}": plot_over_steps(same) for name, same in by_unit.items()}
     several = len({table.training for table in tables}) > 1
     for table in tables:

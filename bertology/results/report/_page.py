@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from bertology._files import explained_system_errors, read_checksums, real_path, write_derived
-from bertology._names import evenly, layer_label, short_names
+from bertology._names import by_key, evenly, layer_label, short_names
 from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
@@ -158,12 +159,9 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
 
     Tables of different data, task versions or metrics never share a question, so nothing mixes them.
     """
-    by_question: dict[tuple[str, ...], list[tuple[Run, LayerTable]]] = {}
-    for run in runs:
-        for table in run.view.tables:
-            about = table.about
-            key = about.task, about.task_version, table.metric, about.corpus_fingerprint, about.split, about.annotation
-            by_question.setdefault(key, []).append((run, table))
+    same_about = attrgetter("task", "task_version", "corpus_fingerprint", "split", "annotation")
+    every = ((run, table) for run in runs for table in run.view.tables)
+    by_question = by_key(((same_about(table.about), table.metric), (run, table)) for run, table in every)
     described, readers = [], []
     for same in by_question.values():
         table, about = same[0][1], same[0][1].about

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
 from bertology._lazy import pd
-from bertology._names import layer_label
+from bertology._names import by_key, layer_label
 from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results import table as tables
@@ -44,16 +43,12 @@ def render_comparison(
         frames: ``sizes``, ``retained`` and ``heads`` as of :class:`bertology.ModelComparison`, where they are measured.
     """
     models = ", ".join(dict.fromkeys(one.model for one in every))
-    questions: dict[tuple[str, str, str, str], list[Compared]] = defaultdict(list)
-    of_tasks: dict[str, list[Compared]] = defaultdict(list)
-    for one in every:
-        if one.of_reference:
-            questions[one.task, one.metric, one.reading, one.corpus].append(one)
-        else:
-            of_tasks[one.task].append(one)
+    of_both = [one for one in every if one.of_reference]
+    questions = by_key(((one.task, one.metric, one.reading, one.corpus), one) for one in of_both)
+    of_tasks = by_key((one.task, one) for one in every if not one.of_reference)
     made = {"sizes": _sizes, "heads": _changed_heads, "retained": _retained}
     wholes = [table for name, of in made.items() if name in frames for table in of(frames[name])]
-    asked = {one.task for one in every if one.of_reference}
+    asked = {one.task for one in of_both}
     tasks = [_task(same) for same in questions.values()]
     sections: list[tuple[Any, ...]] = [("Whole models", "", wholes, ())] if wholes else []
     sections.append(("Tasks by layer", _SURE, tasks, _aligned(row for row in results.rows if row.task in asked)))
