@@ -33,7 +33,7 @@ from bertology.primer.trained import train as train_models
 from bertology.results import Results, read_results
 from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import FALSE_DISCOVERY_RATE, RESULTS, Score
-from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
+from bertology.results.table import NOTHING, Cell, Note, Table, Tables, score_cell
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.plan import resolve_work
 
@@ -94,7 +94,7 @@ class Primer(Tables):
         for pair, found in self.differences().items():
             rows = {}
             for claim, (one, score, p) in found.items():
-                rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}" if p >= 0.001 else "< 0.001"]
+                rows[claim] = [score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}" if p >= 0.001 else "< 0.001"]
             text = "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
             title = f"claims in which {' and '.join(pair)} differ"
             yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [Note("difference", text)], corner="Claim")
@@ -199,10 +199,6 @@ def _record(one: Outcome) -> dict[str, Any]:
     return {**known, "cells": sorted(cells)}
 
 
-def _score_cell(score: Score, metric: str) -> Cell:
-    return Cell(number(score.value, metric=metric), interval_of(score, metric), score)
-
-
 def _marked(one: Outcome) -> str:
     return f"{one.verdict} (also at random)" if one.passes_at_random else one.verdict
 
@@ -214,7 +210,7 @@ def _cells(one: Outcome) -> list[Any]:
         return [one.verdict, Cell(NOTHING), NOTHING, published, NOTHING]
     metric = finding.contrast.rows[0].metric
     threshold = NOTHING if np.isnan(finding.threshold) else written(finding.threshold, metric)
-    estimate = _score_cell(Score(finding.value, finding.low, finding.high), metric)
+    estimate = score_cell(Score(finding.value, finding.low, finding.high), metric)
     return [_marked(one), estimate, threshold, published, curve_strip(finding.score)]
 
 

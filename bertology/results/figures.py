@@ -136,12 +136,10 @@ def _place_labels(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     low, high = ax.get_ylim()
     gap = _LABEL_GAP * (high - low)
     ordered = sorted(labels, key=lambda label: label[0])
-    places = [y for y, _, _ in ordered]
-    for index in range(1, len(places)):
-        places[index] = max(places[index], places[index - 1] + gap)
-    places[-1] -= max(0.0, places[-1] - high)
-    for index in range(len(places) - 2, -1, -1):
-        places[index] = min(places[index], places[index + 1] - gap)
+    steps = gap * np.arange(len(ordered))
+    places = np.maximum.accumulate([y for y, _, _ in ordered] - steps) + steps
+    places[-1:] = min(places[-1], high)
+    places = np.minimum.accumulate((places - steps)[::-1])[::-1] + steps
     at: dict[str, Any] = {"xytext": (6, 0), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     for (_, text, color), place in zip(ordered, places, strict=True):
         weight = "bold" if color == BLUE else "normal"

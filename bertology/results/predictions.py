@@ -124,25 +124,17 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
 
 def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
-    schema, columns = prediction_schema(cloze=predictions.is_cloze), [_texts(tuple(predictions.item_ids))]
-    for codes, names in (
-        (predictions.cluster, predictions.cluster_ids),
-        (predictions.gold, predictions.labels),
-        (predictions.pred, predictions.labels),
-    ):
+    one, schema, columns = predictions, prediction_schema(cloze=predictions.is_cloze), list[Any]()
+    for codes, names in ((one.cluster, one.cluster_ids), (one.gold, one.labels), (one.pred, one.labels)):
         columns.append(pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(tuple(names))))
-    columns.append(pa.array(np.asarray(predictions.score, dtype=np.float32)))
-    if predictions.fold is not None:
-        schema = schema.append(pa.field("fold", pa.int32()))
-        columns.append(pa.array(predictions.fold, pa.int32()))
-    if INFORMATION in predictions.extra:
-        schema = schema.append(pa.field(INFORMATION, pa.float32()))
-        columns.append(pa.array(np.asarray(predictions.extra[INFORMATION], dtype=np.float32)))
-    for name in CLOZE if predictions.is_cloze else ():
-        columns.append(pa.array(predictions.extra[name], schema.field(name).type))
-    if predictions.label_sets:
-        schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
-    return pa.Table.from_arrays(columns, schema=schema)
+    columns = [_texts(tuple(one.item_ids)), *columns, pa.array(np.asarray(one.score, dtype=np.float32))]
+    columns += [pa.array(one.extra[name], schema.field(name).type) for name in CLOZE if one.is_cloze]
+    table = pa.Table.from_arrays(columns, schema=schema)
+    if one.fold is not None:
+        table = table.append_column("fold", pa.array(one.fold, pa.int32()))
+    if INFORMATION in one.extra:
+        table = table.append_column(INFORMATION, pa.array(np.asarray(one.extra[INFORMATION], dtype=np.float32)))
+    return table.replace_schema_metadata({**table.schema.metadata, **_SETS}) if one.label_sets else table
 
 
 @lru_cache(maxsize=8)
