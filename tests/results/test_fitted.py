@@ -17,7 +17,7 @@ from bertology import load_corpus, load_encoder, read_results
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError, ResultsError
 from bertology.results import Results
-from bertology.results.predictions import FitOrigin, FittedProbe, write_probes
+from bertology.results.predictions import FittedProbe, write_probes
 
 TEXTS = ["The dogs chased a cat.", "A boy saw the birds."]
 
@@ -136,14 +136,12 @@ def test_sets_of_labels(ask: Any) -> None:
 
 def test_numbers_are_predicted_as_in_the_run(ask: Any, tiny_corpus: Path) -> None:
     train = load_corpus(tiny_corpus)["train"]
-    frame = pd.DataFrame(
-        {
-            "words": [list(sentence.words) for sentence in train],
-            "size": [[str(len(word)) for word in sentence.words] for sentence in train],
-            "split": ["train"] * 50 + ["dev"] * 10 + ["test"] * (len(train) - 60),
-        }
-    )
-    corpus = load_corpus(frame, columns="words=words,tags=size,split=split")
+    columns = {
+        "words": [list(sentence.words) for sentence in train],
+        "size": [[str(len(word)) for word in sentence.words] for sentence in train],
+        "split": ["train"] * 50 + ["dev"] * 10 + ["test"] * (len(train) - 60),
+    }
+    corpus = load_corpus(pd.DataFrame(columns), columns="words=words,tags=size,split=split")
     results = ask("word_number:size", corpus)
     fitted, expected = results.fitted("word_number:size", 2), results.predictions("word_number:size", 2)
     found = fitted.predict(list(corpus["test"]))
@@ -170,10 +168,8 @@ def test_spans_are_named_as_predictions_name_them(ask: Any, tiny_corpus: Path) -
 
 @pytest.mark.parametrize("n_texts", [1, 2])
 def test_whole_texts_and_pairs_have_one_label(ask: Any, tiny_bert: Path, n_texts: int) -> None:
-    corpus = texts_with_labels(n_texts)
-    fitted = ask("edge_entities" if n_texts == 1 else "edge_srl", corpus, "linear").fitted(
-        "edge_entities" if n_texts == 1 else "edge_srl", 2
-    )
+    task = "edge_entities" if n_texts == 1 else "edge_srl"
+    fitted = ask(task, texts_with_labels(n_texts), "linear").fitted(task, 2)
     assert fitted.origin.items == ("sentences" if n_texts == 1 else "pairs")
     found = fitted.predict(TEXTS if n_texts == 1 else [tuple(TEXTS)])
     assert list(found["text"]) == (TEXTS if n_texts == 1 else [" ".join(TEXTS)])
@@ -198,7 +194,10 @@ def test_it_is_kept_with_a_run_and_its_copies(ask: Any, tiny_corpus: Path, tmp_p
     expected = results.fitted("pos", 2).predict(TEXTS)
     again = read_results(results.save(tmp_path / "copy", tables=(), plots=()))
     pd.testing.assert_frame_equal(again.fitted("pos", 2).predict(TEXTS), expected)
-    assert repr(again.fitted("pos", 2)).startswith("<FittedProbe pos.v1 at layer 2 of ")
+    fitted, path = again.fitted("pos", 2), tmp_path / "two.safetensors"
+    assert repr(fitted).startswith("<FittedProbe pos.v1 at layer 2 of ")
+    write_probes(path, {"one seed": fitted, "another": fitted})  # which share their tensors
+    assert FittedProbe.read(path).keys() == {"one seed", "another"}
     with pytest.raises(ResultsError, match=r"its fit was not kept.*out= a new folder"):
         again.fitted("pos", 2, init="random")
     shutil.rmtree(tmp_path / "copy/fits")
@@ -224,17 +223,3 @@ def test_scores_that_are_no_probabilities_are_not_called_so(ask: Any, tiny_corpu
     assert fitted.predict(TEXTS)["probability"].isna().all()
     with pytest.raises(FitError, match="gives no probabilities"):
         fitted.predict_proba(TEXTS)
-
-
-def test_probes_of_one_fit_may_share_a_tensor(tmp_path: Path) -> None:
-    about: dict[str, Any] = {
-        "task": "pos",
-        "corpus": "c",
-        "train_fingerprint": "t",
-        "model": "m",
-        "model_fingerprint": "f",
-    }
-    origin = FitOrigin(**about, layer=0, pooling="mean", readout="edge_cumulative.v1")
-    path, probe = tmp_path / "kept.safetensors", FittedProbe(origin, {"absent": torch.zeros(1, 2)})
-    write_probes(path, {"a": probe, "b": probe})
-    assert FittedProbe.read(path).keys() == {"a", "b"}
