@@ -16,20 +16,8 @@ from torch.nn.functional import pad, softplus
 
 from bertology._lazy import pd
 from bertology._names import check_name
+from bertology.causal import targets
 from bertology.causal.patching import check_changes, place_states
-from bertology.causal.targets import (
-    AlignedPair,
-    Decision,
-    Integers,
-    PatchPair,
-    UnfitError,
-    batches,
-    entry_of,
-    fitting_pairs,
-    ids_of,
-    labels_of,
-    scores_of_sides,
-)
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.errors import ClozeError, ModelError, listed, quoted
@@ -38,7 +26,7 @@ from bertology.measures.metrics import ratio
 from bertology.measures.sums import Bools, Floats
 from bertology.readouts import ArrayFeatures, EarlyStopping, Targets, fit_erasure, get_readout
 
-_Vectors = tuple[Tensor, Tensor, Integers, Bools]
+_Vectors = tuple[Tensor, Tensor, targets.Integers, Bools]
 DirectionMethod = Literal["das", "mean_difference", "linear_probe", "leace", "pca", "random"]
 METHODS: tuple[DirectionMethod, ...] = get_args(DirectionMethod)
 _HELD_OUT_EVERY = 5  # clusters of a half; those held out end the search, and choose the strength of the probe
@@ -105,7 +93,7 @@ class Directions:
 
 def exchange_directions(
     encoder: Encoder,
-    pairs: Sequence[PatchPair],
+    pairs: Sequence[targets.PatchPair],
     *,
     layers: Sequence[int] | None = None,
     places: Sequence[str] | None = None,
@@ -158,7 +146,7 @@ def exchange_directions(
         raise ModelError(f"{dims} dimensions: give 1 to {encoder.dim}, the width of model {encoder.name}")
     if not pairs:
         raise ClozeError("no pair: give those of four clusters or more")
-    kept, reasons = fitting_pairs(encoder, pairs, by_word=False)
+    kept, reasons = targets.fitting_pairs(encoder, pairs, by_word=False)
     data = _data(encoder, pairs, kept, chosen)
     if unknown := [place for place in places or () if place not in data.places]:
         raise ModelError(f"place {quoted(unknown[0])}: enough pairs have {listed(data.places)}")
@@ -176,7 +164,7 @@ def exchange_directions(
         for at in others:
             factors = _factors(methods[at], vectors, dims, seed + 2 * place + half)
             left[at, half::2, :, place], right[at, half::2, :, place] = (part.float() for part in factors)
-    ends = scores_of_sides(encoder, data.texts)
+    ends = targets.scores_of_sides(encoder, data.texts)
     changes, other = np.full((len(methods), *shape[2:4], ends.shape[1]), np.nan), [1, 0, 3, 2][: shape[1]]
     for of_method, ours, theirs in zip(changes, left[:, other], right[:, other], strict=True):  # of the other half
         with torch.inference_mode():
@@ -206,16 +194,18 @@ class _Data(NamedTuple):
     encoder: Encoder
     layers: tuple[int, ...]
     places: tuple[str, ...]
-    texts: list[AlignedPair]  # with its source as the other text; its first answer is that of the source
+    texts: list[targets.AlignedPair]  # with its source as the other text; its first answer is that of the source
     clusters: tuple[str, ...]  # [text] without the control task
-    values: Integers  # [text] numbers of values, without the control task
-    group: Integers  # [text] half of the clusters, 0 or 1; in the control task 2 or 3
+    values: targets.Integers  # [text] numbers of values, without the control task
+    group: targets.Integers  # [text] half of the clusters, 0 or 1; in the control task 2 or 3
     held_out: Bools  # [text] whether it ends the search, instead of being searched in
 
 
-def _data(encoder: Encoder, pairs: Sequence[PatchPair], kept: dict[int, AlignedPair], layers: tuple[int, ...]) -> _Data:
+def _data(
+    encoder: Encoder, pairs: Sequence[targets.PatchPair], kept: dict[int, targets.AlignedPair], layers: tuple[int, ...]
+) -> _Data:
     are_given, has_place = all(all(pairs[number].values) for number in kept), defaultdict[str, set[int]](set)
-    texts, values, clusters = list[AlignedPair](), list[str](), list[str]()
+    texts, values, clusters = list[targets.AlignedPair](), list[str](), list[str]()
     for number, one in kept.items():
         values += pairs[number].values if are_given else (one.target.good, one.target.bad)
         if len(one.candidates) != 2 or values[-1] == values[-2]:
@@ -240,15 +230,17 @@ def _with_control(data: _Data, seed: int) -> _Data:
     """The texts followed by those of the control task, in which each value has an arbitrary answer."""
     kind, n_values, encoder = data.texts[0].target.kind, int(data.values.max()) + 1, data.encoder
     used, found = {entry for one in data.texts for entry in one.candidates}, list[int]()
-    size = len(encoder.tokenizer) if kind == "word" else len(labels_of(encoder)) if kind in ("label", "tag") else 0
+    size = (
+        len(encoder.tokenizer) if kind == "word" else len(targets.labels_of(encoder)) if kind in ("label", "tag") else 0
+    )
     drawn = iter(np.random.default_rng(seed).permutation(size).tolist())
     while len(found) < n_values:
         if (entry := next(drawn, None)) is None:
             problem = f"{n_values} values need as many arbitrary answers, and the model has {len(found)} others"
             raise ModelError(f"control task: {problem}: leave it out (control=False)")
         word = encoder.tokenizer.decode([entry]).strip() if kind == "word" else ""
-        with suppress(UnfitError):  # entries that no word is written with
-            if entry not in used and (kind != "word" or (word.isalpha() and entry_of(encoder, word) == entry)):
+        with suppress(targets.UnfitError):  # entries that no word is written with
+            if entry not in used and (kind != "word" or (word.isalpha() and targets.entry_of(encoder, word) == entry)):
                 found.append(entry)
     both = np.array(found)[data.values[np.arange(len(data.values))[:, None] ^ [1, 0]]].tolist()
     texts = [replace(one, candidates=tuple(answers)) for one, answers in zip(data.texts, both, strict=True)]
@@ -295,15 +287,15 @@ def _factors(method: str, vectors: _Vectors, dims: int, seed: int) -> list[Tenso
 
 
 def _exchanged(
-    data: _Data, numbers: Integers, left: Tensor, right: Tensor, which: Bools
-) -> Iterator[tuple[tuple[Tensor, ...], Integers, Tensor]]:
+    data: _Data, numbers: targets.Integers, left: Tensor, right: Tensor, which: Bools
+) -> Iterator[tuple[tuple[Tensor, ...], targets.Integers, Tensor]]:
     """Subspaces as indices, texts in whose states they are exchanged, and the scores of these, ln p(answer of the
     source) ÷ p(own answer). Of subspaces ``[group, layer, place, …]`` those are exchanged that ``which`` says."""
     left, right = (part.to(data.encoder.device) for part in (left, right))
     allowed = torch.from_numpy(which)
-    for batch, rows in batches(data.encoder, [data.texts[number] for number in numbers], 1):
-        decision, ids = Decision(data.encoder, rows), ids_of(rows, 0)
-        states = [decision.states(ids_of(rows, side), layers=data.layers) for side in (0, 1)]
+    for batch, rows in targets.batches(data.encoder, [data.texts[number] for number in numbers], 1):
+        decision, ids = targets.Decision(data.encoder, rows), targets.ids_of(rows, 0)
+        states = [decision.states(targets.ids_of(rows, side), layers=data.layers) for side in (0, 1)]
         is_at = torch.zeros(len(rows), len(data.places), ids.shape[1], 1, dtype=torch.bool)
         for row, place in np.ndindex(is_at.shape[:2]):
             is_at[row, place, rows[row].places.get(data.places[place], [])] = True

@@ -13,22 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from bertology.causal import targets
 from bertology.causal._attribution import attribute
 from bertology.causal.directions import exchange_directions
 from bertology.causal.patching import patch
 from bertology.causal.probes import cluster_sums, title
-from bertology.causal.targets import (
-    MASK_TOKEN,
-    SPECIAL,
-    AlignedPair,
-    Decision,
-    PatchPair,
-    Target,
-    batches,
-    fitting_pairs,
-    ids_of,
-    scores_of_sides,
-)
 from bertology.encoders import Encoder
 from bertology.errors import ClozeError
 from bertology.measures.sums import Floats, Integers, LayerSums
@@ -71,18 +60,18 @@ def method_scores(encoder: Encoder, items: Sequence[TruthItem], *, layers: Seque
         ClozeError: no text fits the model.
     """
     pairs = {name: [_pair(item, name) for item in items] for name in ("cause", "unused")}
-    aligned = {name: fitting_pairs(encoder, some, by_word=False)[0] for name, some in pairs.items()}
+    aligned = {name: targets.fitting_pairs(encoder, some, by_word=False)[0] for name, some in pairs.items()}
     kept = sorted(set(aligned["cause"]) & set(aligned["unused"]))
     if len(kept) < _LEAST_FORMS:
         raise ClozeError(f"{len(kept)} of {len(items)} texts can be exchanged word by word: give more")
     chosen = {name: [some[number] for number in kept] for name, some in pairs.items()}
     ones = {name: [some[number] for number in kept] for name, some in aligned.items()}
-    clusters, is_masked = [items[number].cluster for number in kept], MASK_TOKEN in items[0].text
+    clusters, is_masked = [items[number].cluster for number in kept], targets.MASK_TOKEN in items[0].text
 
-    exchanged = {name: np.abs(np.diff(scores_of_sides(encoder, some), axis=0)) for name, some in ones.items()}
+    exchanged = {name: np.abs(np.diff(targets.scores_of_sides(encoder, some), axis=0)) for name, some in ones.items()}
     found: dict[str, Importance] = {"words exchanged (the truth)": Importance(tuple(layers[:1]), **exchanged)}
     found |= _of_words(encoder, chosen, layers)
-    effects, place = dict[str, dict[str, Floats]](), _READ if is_masked else SPECIAL
+    effects, place = dict[str, dict[str, Floats]](), _READ if is_masked else targets.SPECIAL
     for name, some in chosen.items():
         both = patch(encoder, some, layers=layers, method="both", by_word=False)
         path = patch(encoder, some, layers=layers, method="attribution", steps=_PATH, by_word=False)
@@ -131,30 +120,32 @@ class Importance:
 def decided_rightly(encoder: Encoder, items: Sequence[TruthItem]) -> list[bool | None]:
     """Whether the model prefers what each text calls for, and with the cause exchanged what that calls for; None for
     texts whose words have other numbers of subwords when they are exchanged."""
-    kept, _ = fitting_pairs(encoder, [_pair(item, "cause") for item in items], by_word=False)
-    before, after = scores_of_sides(encoder, list(kept.values()))
+    kept, _ = targets.fitting_pairs(encoder, [_pair(item, "cause") for item in items], by_word=False)
+    before, after = targets.scores_of_sides(encoder, list(kept.values()))
     right = dict(zip(kept, ((before > 0) & (after < 0)).tolist(), strict=True))
     return [right.get(number) for number in range(len(items))]
 
 
-def _pair(item: TruthItem, name: str) -> PatchPair:
+def _pair(item: TruthItem, name: str) -> targets.PatchPair:
     """The text with one property exchanged; the place that is read has a name of its own."""
-    is_masked, at = MASK_TOKEN in item.text, 0 if name == "cause" else 2
+    is_masked, at = targets.MASK_TOKEN in item.text, 0 if name == "cause" else 2
     other = item.cause if name == "cause" else item.unused
     kind: Any = "word" if is_masked else "label"
-    pair = PatchPair(item.text, other, item.good, item.bad, item.cluster, target=Target(kind))
-    names = tuple(_READ if MASK_TOKEN in word else _REST for word in pair.words()[0])
+    pair = targets.PatchPair(item.text, other, item.good, item.bad, item.cluster, target=targets.Target(kind))
+    names = tuple(_READ if targets.MASK_TOKEN in word else _REST for word in pair.words()[0])
     return replace(pair, places=names, values=(item.values[at], item.values[at + 1]))
 
 
 def _of_words(
-    encoder: Encoder, pairs: Mapping[str, Sequence[PatchPair]], layers: Sequence[int]
+    encoder: Encoder, pairs: Mapping[str, Sequence[targets.PatchPair]], layers: Sequence[int]
 ) -> dict[str, Importance]:
     differ = {}
     for name, some in pairs.items():
         both = [pair.words() for pair in some]
         differ[name] = [np.array([a != b for a, b in zip(*words, strict=True)]) for words in both]
-    asked = [PatchPair(p.text, good=p.good, bad=p.bad, cluster=p.cluster, target=p.target) for p in pairs["cause"]]
+    asked = [
+        targets.PatchPair(p.text, good=p.good, bad=p.bad, cluster=p.cluster, target=p.target) for p in pairs["cause"]
+    ]
     found = attribute(encoder, asked, methods=ATTRIBUTIONS, layers=layers, steps=_STEPS)
     importance = {}
     for method in dict.fromkeys(name for name, _ in found.methods):
@@ -173,7 +164,7 @@ def _of_words(
 
 
 def _fitted(
-    encoder: Encoder, pairs: Sequence[PatchPair], ones: Sequence[AlignedPair], layers: Sequence[int]
+    encoder: Encoder, pairs: Sequence[targets.PatchPair], ones: Sequence[targets.AlignedPair], layers: Sequence[int]
 ) -> dict[str, Floats]:
     """``[layer, text]`` importance of a property by a probe, its selectivity and erasure; both texts of pairs count.
 
@@ -189,12 +180,12 @@ def _fitted(
     controls = drawn[of_form].reshape(values.shape)
     read = np.zeros((2, len(layers), len(ones), encoder.dim), dtype=np.float32)
     every: dict[int, Any] = {}
-    for batch, rows in batches(encoder, ones, 1):
+    for batch, rows in targets.batches(encoder, ones, 1):
         for side in _SIDES:
-            states = Decision(encoder, rows).states(ids_of(rows, side), layers=layers)
+            states = targets.Decision(encoder, rows).states(targets.ids_of(rows, side), layers=layers)
             stacked = torch.stack([states[layer].float().cpu() for layer in layers])
             for row, number in enumerate(batch):
-                at = ones[number].places.get(_READ, ones[number].places[SPECIAL])
+                at = ones[number].places.get(_READ, ones[number].places[targets.SPECIAL])
                 read[side, :, number] = stacked[:, row, torch.from_numpy(at)].mean(1).numpy()
                 every[2 * number + side] = stacked[:, row]
     found = {name: np.zeros((len(layers), len(ones))) for name in ("probe", "probe, selectivity", "erasure")}
@@ -222,9 +213,9 @@ def _fitted(
         labels = np.concatenate(of_pieces)
         erasure = fit_erasure(ArrayFeatures(torch.cat(pieces, dim=1), layers=tuple(layers)), labels, len(names))
         for sign, one in ((1, erasure), (-1, random_erasure(erasure, seed=0))):
-            for batch, rows in batches(encoder, [ones[number] for number in test.tolist()], 1):
+            for batch, rows in targets.batches(encoder, [ones[number] for number in test.tolist()], 1):
                 numbers = test[batch].tolist()
-                decision, ids = Decision(encoder, rows), ids_of(rows, 0)
+                decision, ids = targets.Decision(encoder, rows), targets.ids_of(rows, 0)
                 plain = decision.scores(ids)
                 for place, layer in enumerate(layers):
                     state = torch.stack([every[2 * number][place] for number in numbers]).to(encoder.device)
