@@ -18,18 +18,8 @@ from torch import Tensor
 from bertology._lazy import pd, scipy
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
-from bertology.attention.maps import (
-    BatchSums,
-    HeadStatistic,
-    MakeStatistic,
-    MapBatch,
-    MapNorms,
-    MapPass,
-    SumsStatistic,
-    Units,
-    row_sums,
-    stream_maps,
-)
+from bertology.attention import maps as streaming
+from bertology.attention.maps import MapBatch, SumsStatistic, Units
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, open_encoder
 from bertology.encoders.alignment import OnLong
@@ -46,7 +36,7 @@ _CHUNK_VALUES = 1 << 16
 _TINY = 1e-30  # keeps the logarithm of 0 finite
 
 
-def head_measures(*, norms: bool = False, effective: bool = False) -> list[MakeStatistic]:
+def head_measures(*, norms: bool = False, effective: bool = False) -> list[streaming.MakeStatistic]:
     """The statistics of single heads, without distances between heads; with ``norms`` also shares of ‖αf(x)‖, and with
     ``effective`` those of effective attention."""
     return [Masses, Sharpness, Offsets, *([NormShares] if norms else []), *([EffectiveMasses] if effective else [])]
@@ -69,12 +59,12 @@ class Masses(SumsStatistic):
 
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
-    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+    def sums(self, batch: MapBatch) -> Iterator[streaming.BatchSums]:
         """Masses of each kind, then the distance."""
         weights, n_rows = batch.units.once("masses", _cells)
         over = weighted_sums(batch.maps, weights)
-        yield BatchSums(self.names[:-1], over[..., :-2], n_rows, "attention_mass")
-        yield BatchSums(self.names[-1:], over[..., -2:-1], over[..., -1:])
+        yield streaming.BatchSums(self.names[:-1], over[..., :-2], n_rows, "attention_mass")
+        yield streaming.BatchSums(self.names[-1:], over[..., -2:-1], over[..., -1:])
 
 
 class NormShares(SumsStatistic):
@@ -88,7 +78,7 @@ class NormShares(SumsStatistic):
 
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
 
-    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+    def sums(self, batch: MapBatch) -> Iterator[streaming.BatchSums]:
         """Sums of ‖αf(x)‖ of each kind, and of all."""
         units, norms = batch.units, _norms_of(batch)
         given = norms.given
@@ -99,10 +89,10 @@ class NormShares(SumsStatistic):
         present[:, 2] = True
         under = given.sum(-1, keepdim=True).expand_as(over).clone()
         under[..., :3] *= present[:, None]
-        yield BatchSums(self.names, over, under, "norm_share")
+        yield streaming.BatchSums(self.names, over, under, "norm_share")
 
 
-def _norms_of(batch: MapBatch) -> MapNorms:
+def _norms_of(batch: MapBatch) -> streaming.MapNorms:
     if batch.norms is None:
         raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
     return batch.norms
@@ -119,14 +109,14 @@ class EffectiveMasses(SumsStatistic):
 
     names = (*(f"effective_{name}" for name in Masses.names[:-1]), "effective_share")
 
-    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+    def sums(self, batch: MapBatch) -> Iterator[streaming.BatchSums]:
         """Masses of each kind, then the squared weights."""
         weights, n_rows = batch.units.once("masses", _cells)
         norms = _norms_of(batch)
         merged = norms.inputs.merged(norms.effective)
-        yield BatchSums(self.names[:-1], weighted_sums(merged, weights)[..., :-2], n_rows, "effective_mass")
+        yield streaming.BatchSums(self.names[:-1], weighted_sums(merged, weights)[..., :-2], n_rows, "effective_mass")
         effective, raw = norms.effective_squares
-        yield BatchSums(self.names[-1:], effective[..., None], raw[..., None])
+        yield streaming.BatchSums(self.names[-1:], effective[..., None], raw[..., None])
 
 
 class Sharpness(SumsStatistic):
@@ -140,16 +130,20 @@ class Sharpness(SumsStatistic):
 
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
-    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+    def sums(self, batch: MapBatch) -> Iterator[streaming.BatchSums]:
         """Sums of entropies and of largest weights over attending words, and the numbers of these words."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
         largest, _ = batch.most_attended
-        over = [row_sums(entropy, units.word_rows), row_sums(entropy, opening), row_sums(largest, units.word_rows)]
+        over = [
+            streaming.row_sums(entropy, units.word_rows),
+            streaming.row_sums(entropy, opening),
+            streaming.row_sums(largest, units.word_rows),
+        ]
         n_words = units.word_rows.sum(-1)
         under = torch.stack([n_words, opening.sum(-1), n_words], dim=-1)
-        yield BatchSums(self.names, torch.stack(over, dim=-1), under)
+        yield streaming.BatchSums(self.names, torch.stack(over, dim=-1), under)
 
 
 class Offsets(SumsStatistic):
@@ -162,7 +156,7 @@ class Offsets(SumsStatistic):
 
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
 
-    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+    def sums(self, batch: MapBatch) -> Iterator[streaming.BatchSums]:
         """Numbers of rows with their maximum at each offset, and of all rows."""
         units = batch.units
         _, best = batch.most_attended  # [sentence, head, unit]
@@ -173,7 +167,7 @@ class Offsets(SumsStatistic):
         over = torch.zeros(*bins.shape[:2], len(self.names), device=best.device)
         over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
-        yield BatchSums(self.names, over, under, "argmax_share")
+        yield streaming.BatchSums(self.names, over, under, "argmax_share")
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
@@ -234,7 +228,7 @@ class HeadDistances:
         return np.asarray(pd.factorize(numbers)[0] + 1)
 
 
-class Divergences(HeadStatistic):
+class Divergences(streaming.HeadStatistic):
     """Jensen–Shannon divergence of the attention of every two heads, averaged over words (Clark et al. 2019, §6).
 
     All pairs of 144 heads make 10,296 distributions a word, so words are drawn at random: up to ``rows`` of each
@@ -327,7 +321,7 @@ class HeadStatistics:
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
     frame: "pd.DataFrame"  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
-    read: MapPass  # what was read: layers and units, numbers of sentences and words, and why others were not
+    read: streaming.MapPass  # what was read: layers and units, numbers of sentences and words, and why others were not
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic; NaN where there was nothing to count.
@@ -395,7 +389,7 @@ def head_statistics(
         corpus = load_corpus(corpus)
     sentences = corpus[split] if isinstance(corpus, Corpus) else corpus
     makers = head_measures(norms=norms) + [partial(Divergences, seed=seed)] * distances
-    read = stream_maps(
+    read = streaming.stream_maps(
         encoder, sentences, makers, layers=layers, level=level, norms=norms, on_long=on_long, progress=progress
     )
     ratios = [part for result in read.results if isinstance(result, tuple) for part in result]
@@ -422,7 +416,7 @@ KeptMap = tuple[Integers, Tensor]
 """``[unit]`` numbers of words in the text that was read, −1 for special tokens; maps ``[layer, head, unit, unit]``."""
 
 
-class KeptMaps(HeadStatistic):
+class KeptMaps(streaming.HeadStatistic):
     """The maps themselves, of sentences that one window shows whole: for a few thousand at most, by number of the
     sentence."""
 
@@ -503,7 +497,7 @@ def paired_maps(
     for some in (chosen[portions == portion] for portion in np.unique(portions)):
         part = Sentences(sentences[number] for number in some.tolist())
         both: list[dict[int, KeptMap]] = [
-            stream_maps(encoder, part, [KeptMaps], layers=own).results[0] for encoder, own in read
+            streaming.stream_maps(encoder, part, [KeptMaps], layers=own).results[0] for encoder, own in read
         ]
         for place, number in enumerate(some.tolist()):
             kept = [of_model[place] for of_model in both]

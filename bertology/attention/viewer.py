@@ -24,15 +24,7 @@ from torch import Tensor, nn
 from bertology._lazy import figures
 from bertology._names import check_name, folder_name
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import (
-    HeadValues,
-    MapText,
-    check_norms,
-    checked_layers,
-    knows_norms,
-    maps_with_gradients,
-    reading_maps,
-)
+from bertology.attention import maps as streaming
 from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -234,7 +226,7 @@ def view(
         raise BertologyError("a prediction is one of the encoder: leave out the target, which the decoder reads")
     named = None if heads is None else parse_heads(heads)
     encoders = [open_encoder(one) for one in models]
-    norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
+    norms = weights == "norm" or (target is None and all(map(streaming.knows_norms, encoders)))
     panels: list[tuple[AttentionReading, ...]] = []
     for encoder, text in product(encoders, texts):
         if target is None:
@@ -243,7 +235,7 @@ def view(
             panels.append((read_attention(encoder, both, **how),))
             continue
         if norms:
-            check_norms(encoder)
+            streaming.check_norms(encoder)
         of_decoder = read_decoder_attention(encoder, text, sentence_of(target), layers=layers, heads=named)
         # Layers and heads are those of the decoder, and of the encoder those that it has.
         n_layers, n_heads = encoder.n_layers, encoder.n_heads
@@ -398,17 +390,17 @@ def read_attention(
     chosen = choose_heads(layers, heads, n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     given = lay_out(encoder, sentences)
     if norms:
-        check_norms(encoder)
+        streaming.check_norms(encoder)
     rows = {layer: [head - 1 for head in heads_of] for layer, heads_of in chosen.items()}
     maps: dict[int, Tensor] = {}
     lengths: dict[int, Tensor] = {}
 
-    def keep(layer: int, weights: Tensor, values: HeadValues | None) -> None:
+    def keep(layer: int, weights: Tensor, values: streaming.HeadValues | None) -> None:
         maps[layer] = weights[0, rows[layer]].float().cpu()
         if values is not None:
             lengths[layer] = values.lengths[0, rows[layer]].cpu()
 
-    with reading_maps(encoder, list(chosen), norms=norms) as run:
+    with streaming.reading_maps(encoder, list(chosen), norms=norms) as run:
         types = None if given.types is None else torch.tensor([given.types])
         run(torch.tensor([given.ids]), None, keep, types=types)
     told, slopes = "", dict[int, Tensor]()
@@ -435,7 +427,7 @@ def _gradients(
     name, ids, score = prediction.scored(encoder, sentences)
     if tuple(ids.tolist()) != given.ids:
         raise ModelError(f"model {encoder.name}: the prediction is of other pieces than those of the maps")
-    value, maps, slopes = maps_with_gradients(encoder, score)
+    value, maps, slopes = streaming.maps_with_gradients(encoder, score)
     if all(one is None for one in slopes.values()):
         raise ModelError(f"model {encoder.name}: its maps are not what the prediction is computed from")
     found = {layer: torch.zeros_like(maps[layer]) if one is None else one for layer, one in slopes.items()}
@@ -497,7 +489,7 @@ def choose_heads(
 ) -> Mapping[int, tuple[int, ...]]:
     """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
     of_heads = sorted({layer for layer, _ in heads}) if heads else None
-    chosen = checked_layers(n_layers, of_heads if layers is None else layers)
+    chosen = streaming.checked_layers(n_layers, of_heads if layers is None else layers)
     for layer, head in heads or ():
         if layer not in chosen or not 1 <= head <= n_heads:
             there = f"layers {', '.join(map(str, chosen))} of {n_heads} heads"
@@ -517,7 +509,7 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     pieces = [_label(encoder, encoding, sentences, place) for place in range(len(encoding.ids))]
     units: dict[Level, ShownUnits] = {}
     for level in LEVELS:
-        text = MapText(encoder, Sentences(sentences), level=level, on_long="error", pairs=len(sentences) > 1)
+        text = streaming.MapText(encoder, Sentences(sentences), level=level, on_long="error", pairs=len(sentences) > 1)
         if text.n_pairs < len(sentences) - 1:
             raise BertologyError("there is no word in one sentence of the pair: give some text")
         (batch,) = text.batches()

@@ -16,18 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertology.causal.erasing import (
-    KINDS,
-    SEED,
-    Integers,
-    Kind,
-    MaskedReading,
-    WordBatch,
-    WordLabels,
-    log_probs,
-    plain_batches,
-    word_batches,
-)
+from bertology.causal import erasing
+from bertology.causal.erasing import Integers, Kind, MaskedReading, WordLabels
 from bertology.causal.patching import intervening_in
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
@@ -70,7 +60,7 @@ def word_states(
     """``[layer, word, dim]`` means over the subwords of words, in float32; NaN of words that are not read."""
     pieces = encoder.tokenize(sentences, on_long=on_long)
     found, counts = list[Tensor](), torch.zeros(pieces.n_words)
-    for _, inputs, of_place, positions in plain_batches(pieces):
+    for _, inputs, of_place, positions in erasing.plain_batches(pieces):
         states = site_states(encoder, inputs["input_ids"], inputs.get("attention_mask"), layers=layers, site=site)
         words, (rows, columns) = torch.from_numpy(of_place), positions.T
         for at, layer in enumerate(layers):
@@ -158,7 +148,7 @@ def _only(vectors: Tensor, dims: Integers) -> Tensor:
     return torch.stack([one[:, torch.from_numpy(of_layer)] for one, of_layer in zip(vectors, dims, strict=True)])
 
 
-def random_sets(n: int, layers: Sequence[int], k: int, dim: int, *, seed: int = SEED) -> Integers:
+def random_sets(n: int, layers: Sequence[int], k: int, dim: int, *, seed: int = erasing.SEED) -> Integers:
     """``[set, layer, k]`` random dimensions of each layer, those of one layer the same whatever others there are."""
     drawn = [[np.random.default_rng((seed, layer, one)).permutation(dim)[:k] for layer in layers] for one in range(n)]
     return np.array(drawn, dtype=np.int64)
@@ -188,10 +178,10 @@ class MaskedChanges:
         n_values = len(labels.values)
         total: dict[Kind, Tensor] = {}  # [value or none, layer, dim and a count]
         for masking in range(_MASKINGS):
-            for batch in word_batches(reading.text(train, SEED + 1 + masking)):
+            for batch in erasing.word_batches(reading.text(train, erasing.SEED + 1 + masking)):
                 states = site_states(reading.encoder, batch.input.ids, batch.input.mask, layers=layers, site=site)
                 codes = torch.from_numpy(labels.codes["train"][batch.words])
-                for kind in KINDS:
+                for kind in erasing.KINDS:
                     chosen = batch.kinds[kind][tuple(batch.positions.T)]
                     rows, columns = batch.positions[chosen].T
                     values = torch.stack([states[layer][rows, columns].double().cpu() for layer in layers], dim=1)
@@ -219,12 +209,12 @@ class MaskedChanges:
         """Predict masked words of a text. Each change names ``[layer, k]`` dimensions, and those whose shift is as long
         as theirs in masked words; None where they have their mean in all words. ``codes [word]`` are words' values."""
         encoder, layers = self.reading.encoder, self.reading.layers
-        text, top = self.reading.text(sentences, SEED), encoder.n_layers
+        text, top = self.reading.text(sentences, erasing.SEED), encoder.n_layers
         below = 0 if self.site == "hidden_state" else 1  # the layer whose hidden states a pass begins with
         needed, n_places = sorted({*(layer - below for layer in layers), top}), len(text.places.word)
         bits = {name: np.zeros((len(layers), n_places)) for name in ("", *changes)}
         entries = {name: np.zeros((len(layers), n_places), dtype=np.int64) for name in bits}
-        for batch in word_batches(text):
+        for batch in erasing.word_batches(text):
             given = batch.input
             states = encoder.hidden_states(given.ids, given.mask, layers=needed)
             for name, place in product(bits, range(len(layers))):
@@ -233,7 +223,7 @@ class MaskedChanges:
                     change = partial(self._changed, batch, codes, place, *changes[name])
                     with self._starting(layer, states[layer - below], change):
                         last = encoder.hidden_states(given.ids, given.mask, layers=(top,))[top]
-                logs = log_probs(encoder, last, given.positions)
+                logs = erasing.log_probs(encoder, last, given.positions)
                 gold = given.gold.to(logs.device)
                 bits[name][place, given.places] = (-logs.gather(1, gold[:, None])[:, 0] / np.log(2)).double().cpu()
                 entries[name][place, given.places] = logs.argmax(1).cpu().numpy()
@@ -244,12 +234,18 @@ class MaskedChanges:
         return MaskedPredictions(word, sizes == 1, of_word, {name: one[:, first] for name, one in entries.items()})
 
     def _changed(
-        self, batch: WordBatch, codes: Integers, place: int, dims: Integers, as_far: Integers | None, state: Tensor
+        self,
+        batch: erasing.WordBatch,
+        codes: Integers,
+        place: int,
+        dims: Integers,
+        as_far: Integers | None,
+        state: Tensor,
     ) -> Tensor:
         """``[window, piece, dim]`` states with the dimensions of one layer changed."""
         state, at = state.clone(), torch.from_numpy(dims[place])
         if as_far is None:
-            for kind in KINDS:
+            for kind in erasing.KINDS:
                 rows, columns = batch.kinds[kind].nonzero().T
                 state[rows[:, None], columns[:, None], at] = self.means[kind][place, at].to(state)
             return state
