@@ -1,10 +1,12 @@
-"""Any annotation by its name: which label, or which number, does each word, sentence or pair of texts have in a column?
+"""Any annotation by its name: which label, or number, does a word, span, sentence or pair of texts have in a column?
 
 - ``word_label:COLUMN``: every word that has a label in the layer COLUMN of the corpus: tags of one's own, or any
   annotation that a corpus comes with (``word_label:deprel``), but no open class such as lemmas. The method is that of
   ``pos`` (Liu et al. 2019, *Linguistic Knowledge and Transferability of Contextual Representations*, §4).
 - ``sentence_label:COLUMN``: every sentence that is labelled as a whole, such as by the sentiment of a review, read off
   the mean over its words (Conneau et al. 2018, *What you can cram into a single vector*).
+- ``span_label:COLUMN``: every span of words that is labelled, such as a phrase, by a readout of spans (Tenney et al.
+  2019, *What do you learn from context?*, §2.1).
 - ``pair_label:COLUMN``: every pair of texts, read as one text: does one follow from the other, do they mean the same?
   A linear readout has the vectors u and v of both, their difference |u − v| and their product u · v by dimension
   (Conneau et al. 2017, *Supervised Learning of Universal Sentence Representations from Natural Language Inference
@@ -125,7 +127,7 @@ class SentenceNumber(_Column):
             if targets[0].span2 is not None:
                 raise CorpusError(f"{of_column} labels pairs of texts, not sentences: take pair_label")
             if targets[0].span1 != (0, n_words):
-                raise CorpusError(f"{of_column} labels parts of sentences (sentence {name}): label whole ones")
+                raise CorpusError(f"{of_column} labels parts of sentences (sentence {name}): take span_label")
             labels[number] = targets[0].label
         if all(label is None for label in labels):
             raise _no_column(self.column, "sentence", sentences.target_layers, others=sentences.layers)
@@ -141,6 +143,32 @@ class SentenceLabel(SentenceNumber, SentenceProbe):
     reference = "Conneau et al. 2018"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
+
+
+class SpanLabel(_Column):
+    """Which label does each span of words have in a column of the corpus?"""
+
+    task_form = "span_label:{column}"
+    reference = "Tenney et al. 2019a, §2.1"
+    readout = "edge.v1"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every span of words that has a label in the column.
+
+        Raises:
+            CorpusError: there is none, pairs of spans are labelled, a span has several labels, or all spans are whole
+                sentences.
+        """
+        if self.column not in sentences.target_layers:
+            raise _no_column(self.column, "span of words", sentences.target_layers, others=sentences.layers)
+        examples = target_examples(sentences, self.column, spans=1)
+        if examples.is_multi_label:
+            raise CorpusError(f"column {quoted(self.column)} has several labels a span: give one")
+        ends = np.stack([sentences.starts[examples.clusters], sentences.starts[examples.clusters + 1]], axis=1)
+        if (examples.spans[:, 0] == ends).all():
+            remedy = "take sentence_label, or name the columns of their places: --columns …,start=COLUMN,end=COLUMN"
+            raise CorpusError(f"column {quoted(self.column)} labels whole sentences, not spans: {remedy}")
+        return self._checked(examples)
 
 
 class PairLabel(_Column, SentenceProbe):
@@ -184,6 +212,7 @@ def _among(kind: type[_Column], argument: str, *shown: str) -> ProbeFamily:
 
 WORD_LABEL = _among(WordLabel, "column of labels of words", "COLUMN", "upos")
 SENTENCE_LABEL = _among(SentenceLabel, "column of labels of sentences", "COLUMN", "label")
+SPAN_LABEL = _among(SpanLabel, "column of labels of spans", "COLUMN", "entities")
 PAIR_LABEL = _among(PairLabel, "column of labels of pairs", "COLUMN", "label")
 WORD_NUMBER = _among(WordNumber, "word layer of numbers", "length")
 SENTENCE_NUMBER = _among(SentenceNumber, "column of numbers", "length")

@@ -505,7 +505,7 @@ def _occurrence(places: Sequence[_Place], sentence: Sentence, word: str, occurre
     if occurrence is None and len(places) > 1:
         raise CorpusError(
             f"{what} {quoted(word)} stands {len(places)} times in the text: choose one with --occurrence 1 to "
-            f"{len(places)} (occurrence=… in Python)"
+            f"{len(places)} (occurrence=… in Python), or by its characters"
         )
     if occurrence is not None and not 1 <= occurrence <= len(places):
         times = f"{len(places)} time{'s' * (len(places) > 1)}"

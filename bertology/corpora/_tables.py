@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import filter as matching
@@ -20,7 +21,7 @@ from bertology._names import by_key, check_name, name_not_found
 from bertology.corpora import _files
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import Oddities, numbered_lines, text_lines, wrong
-from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target, as_one
+from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target, as_one, words_at
 from bertology.corpora._words import sentence_of_text, spacing_in, with_iob2, words_within
 from bertology.corpora.formats.spacy_docs import sentences_of_docs
 from bertology.errors import CorpusError, cut, cut_path, listed, quoted
@@ -108,7 +109,7 @@ class Form:
 
 SENTENCES = Form(
     needs=("text|words",),
-    may=("text2", "choice", "at", "at2", "label", "tags", "split", "group", "id"),
+    may=("text2", "choice", "at", "at2", "phrase", "start", "end", "label", "tags", "split", "group", "id"),
     several=("choice", "label", "tags"),
     aliases={
         "text": ("sentence1", "text1", "premise", "text", "sentence", "startphrase", "ctx", "question"),
@@ -117,17 +118,21 @@ SENTENCES = Form(
         "words": ("words", "tokens"),
         "tags": ("tags", "*_tags", "upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk"),
         "label": ("label", "gold_label", "heuristic", "subcase", "template"),
-        **dict.fromkeys(("at", "at2", "group", "id"), ()),
+        **dict.fromkeys(("at", "at2", "phrase", "start", "end", "group", "id"), ()),
     },
-    beside={"tags": "words", "text2": "text", "choice": "text", "at": "label", "at2": "text2"},
+    beside={
+        **{"tags": "words", "text2": "text", "choice": "text", "at": "label", "at2": "text2"},
+        **{"phrase": "label", "start": "end", "end": "start"},
+    },
 )
 """Tables of sentences.
 
 ``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
 place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
-spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
-its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
-divide a ``group``.
+spaces separate. ``phrase`` is the same place as the words themselves, ``start`` and ``end`` as characters from 0, end
+exclusive. Rows that label parts of the same text are one sentence. ``words`` is a list of words, or one text with
+spaces between them. Each ``label`` becomes targets of its name, each column of ``tags``, lists as long as those of the
+words, a layer of its name. Splits that are made never divide a ``group``.
 
 ``choice`` are continuations of the text, or answers to it, one of which is right: columns of one text each, as those of
 SWAG, or one column of lists, which may differ in length. The ``label`` is the number of the right one or, in all rows,
@@ -301,6 +306,8 @@ def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: St
     if language is not None and "text" not in chosen:
         raise CorpusError("columns: language= is that of texts, and no text= is there; leave it out")
     rows = list(_sentences_of_tables(tables, chosen, oddities, language=language))
+    if {*_PLACES} & chosen.keys() and not {"text2", "choice"} & chosen.keys():
+        rows = _one_a_text(rows, by_id="id" in chosen)
     spelt = ",".join(f"{key}={'+'.join(names)}" for key, names in chosen.items())
     notes = {"columns": f"{spelt}, by their names"} if stated is None else {}
     corpus = corpus_of_rows(name, rows, by=next(iter(chosen.get("group", ())), None), notes=notes, oddities=oddities)
@@ -318,7 +325,35 @@ def _columns_of(name: str, tables: Mapping[str | None, Table], columns: Stated |
         raise CorpusError(f"{name}: no row in it; give some sentences")
     if "choice" in chosen and "text2" in chosen:
         raise CorpusError(f"{name}: a text has choices or a second text; name its columns by choice= or text2= alone")
+    places, others = (list(filter(chosen.__contains__, keys)) for keys in (_PLACES, ("words", "text2", "choice")))
+    if len(places) > 1:
+        raise CorpusError("columns: the place of a label is at=, phrase=, or start= and end=: name it by one of them")
+    if places and "label" not in chosen:
+        raise CorpusError(f"columns: {places[0]}= is the place of a label, and no label= is there; {SENTENCES.remedy}")
+    if others and places not in ([], ["at"]):
+        raise CorpusError(f"columns: {places[0]}= is a place in text= alone: leave {others[0]}= out, or take at=")
     return chosen
+
+
+_PLACES = ("at", "phrase", "start")
+"""Keys of columns that state the place of the words that a label is about."""
+
+
+def _one_a_text(rows: Sequence[Placed], *, by_id: bool) -> list[Placed]:
+    """Rows that label parts of the same text (of one id where these are named) as one sentence with all of them.
+
+    The model reads it once, and intervals are over sentences, which would be too narrow over rows. A span that is
+    labelled again is that of another sentence with the same text.
+    """
+    found, times = dict[tuple[Any, ...], Placed](), Counter[tuple[Any, ...]]()
+    for split, one in rows:
+        key = split, one.text, one.words, one.group, one.id if by_id else "", *sorted(one.layers.items())
+        span = next((target.span1 for (target,) in one.targets.values()), None)
+        first = found.setdefault((*key, times[*key, span]), (split, replace(one, targets={})))[1]
+        targets = {column: (*first.targets.get(column, ()), *new) for column, new in one.targets.items()}
+        found[*key, times[*key, span]] = split, replace(first, targets={**first.targets, **targets})
+        times[*key, span] += span is not None
+    return list(found.values())
 
 
 def _sentences_of_tables(
@@ -343,7 +378,7 @@ def _sentences_of_tables(
         else:
             sentence = sentence_of_text(text or "", name=name, where=f"{row.where}: ", **words)
         n, layers, span2 = len(sentence), dict[str, tuple[str | None, ...]](), None
-        span1 = _words_at(row, column, sentence, by_spaces=not one("words")) if (column := one("at")) else (0, n)
+        span1 = _labelled_words(row, columns, sentence)
         if column := one("text2"):
             other = sentence_of_text(row.text(column), where=f"{row.where}: ", **words)
             first, last = _words_at(row, column, other, by_spaces=True) if (column := one("at2")) else (0, len(other))
@@ -426,6 +461,33 @@ def _words_at(row: Row, column: str, sentence: Sentence, *, by_spaces: bool) -> 
     if not first <= last < len(parts):
         raise row.error(column, f"the number of a word, 0 to {len(parts) - 1}, or first-last")
     return words_within(list(sentence.spans), parts[first][0], parts[last][1])
+
+
+def _labelled_words(row: Row, columns: Columns, sentence: Sentence) -> tuple[int, int]:
+    """The words of a text that a label is about, all where no column states a place."""
+    if "at" in columns:
+        return _words_at(row, columns["at"][0], sentence, by_spaces="words" not in columns)
+    if not {*_PLACES} & columns.keys():
+        return 0, len(sentence)
+    phrase, span = None, None
+    if "phrase" in columns:
+        phrase = row.text(columns["phrase"][0], numbers=True)
+    else:
+        span = _character(row, columns, "start"), _character(row, columns, "end")
+    try:
+        words = words_at(sentence, phrase, span=span)
+    except CorpusError as error:
+        raise CorpusError(f"{row.where}: {error}") from None
+    return words.start, words.stop
+
+
+def _character(row: Row, columns: Columns, key: str) -> int:
+    """A place in the text of a sentence, which has single spaces where that of the table may have more."""
+    text, column = row.values[columns["text"][0]], columns[key][0]
+    if not (match := _WHOLE.fullmatch(row.text(column, numbers=True))):
+        raise row.error(column, "the number of a character of the text, from 0")
+    place = int(match[1])
+    return len(" ".join(f"{text[:place]}x".split())) - 1 if 0 <= place <= len(text) else place
 
 
 def corpus_of_rows(

@@ -392,7 +392,7 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
 
     The embeddings correspond to each other, and a block to a block.
     """
-    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
+    return max(1, int(layer * other_depth / depth + 0.5)) if layer and other_depth else 0
 
 
 def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:

@@ -105,6 +105,34 @@ def test_the_same_words_are_found_by_spaces_at_a_place():
         load_corpus(rows, columns=spec)
 
 
+SPANS = {
+    "text": "The  old river\nbank, 7.",
+    "first": 5,
+    "last": 19,
+    "phrase": "Old river bank",
+    "at": "1-3",
+    "label": "PLACE",
+}
+
+
+@pytest.mark.parametrize("place", ["start=first,end=last", "phrase=phrase", "at=at"])
+def test_rows_that_label_parts_of_the_same_text_are_one_sentence(place: str) -> None:
+    other = {**SPANS, "first": 21, "last": 22, "phrase": 7, "at": 4, "label": "NUMBER"}
+    rows = [SPANS, {**SPANS, "text": "The old river bank"}, other, {**other, "label": None}, SPANS]
+    rows = [{**one, "at": "1-2" if place == "at=at" and one is SPANS else one["at"]} for one in rows]
+    rows[1] = {**rows[1], "first": 4, "last": 18}
+    corpus = load_corpus({"test": rows}, columns=f"text=text,label=label,{place}")
+    first, second, again = corpus["test"]
+    found = {target.label: first.text[first.spans[target.span1[0]][0] :] for target in first.targets["label"]}
+    assert found == {"PLACE": "old river bank, 7.", "NUMBER": "7."}
+    assert [second.words[slice(*target.span1)] for target in second.targets["label"]] == [("old", "river", "bank")]
+    assert (again.text, again.targets["label"]) == (first.text, first.targets["label"][:1])
+    named = load_corpus(
+        {"test": [{**one, "id": i} for i, one in enumerate(rows)]}, columns=f"text=text,label=label,id=id,{place}"
+    )
+    assert len(named["test"]) == len(rows)
+
+
 WORDS = [["The", "dog", f"sees {number}"] for number in range(N)]
 RICH = pd.DataFrame(
     {
@@ -241,6 +269,7 @@ def test_cola_of_glue_has_names_of_columns_without_a_row_of_them(tmp_path):
     assert labels(by_number["train"], "2") == ["1", "0"]
 
 
+PLACED = "text=text,start=first,end=last,label=label"
 FAULTS: list[tuple[Any, str | None, str]] = [
     (FRAME, "text=text,label=labl", "unknown column of data in memory 'labl': did you mean label"),
     (FRAME, "text=text,text=label", "columns: found 'text=label'; expected key=column, each key"),
@@ -264,6 +293,19 @@ FAULTS: list[tuple[Any, str | None, str]] = [
     ([*TEXTS, ("a", "b")], None, r"data in memory, row 40: found \('a', 'b'\); expected text, as in row 0"),
     (3, None, "data in memory: found 'int'; expected a DataFrame, a"),
     ({"text": ["a"], "label": ["x", "y"]}, None, "data in memory: found 'text 1, label 2'"),
+    ([SPANS | {"last": 16}], PLACED, "row 0: span 4 15 is 'old river b', which cuts a word .*: span 4 18 has whole"),
+    ([SPANS | {"last": 25}], PLACED, "row 0: span 4 25 is outside of the text, or empty: it has 22 characters"),
+    ([SPANS | {"first": -1}], PLACED, "row 0: span -1 18 is outside of the text"),
+    ([SPANS | {"first": "x"}], PLACED, "row 0: column 'first': found 'x'; expected the number of a character"),
+    ([SPANS | {"phrase": "bark"}], "text=text,phrase=phrase,label=label", "row 0: word 'bark' is not in the text"),
+    ([SPANS], "text=text,start=first,label=label", "columns: no end= is there"),
+    ([SPANS], "text=text,start=first,end=last", "columns: start= is the place of a label, and no label= is there"),
+    ([SPANS], f"{PLACED},at=at", "columns: the place of a label is at=, phrase=, or start= and end=: name it by one"),
+    (
+        [SPANS],
+        "words=text,phrase=phrase,label=label",
+        "phrase= is a place in text= alone: leave words= out, or take at=",
+    ),
     (FRAME.assign(split=["train", *[""] * (N - 1)]), None, "data in memory, row 1: column 'split': found nothing"),
 ]
 

@@ -84,7 +84,10 @@ def test_every_sentence_with_a_label_is_asked_about() -> None:
     [
         (labelled("dogs bark", "a", "b"), "sentence d has several labels in column 'mood': give one a sentence"),
         (labelled("dogs bark", ("a", "b")), "sentence d has several labels in column 'mood'"),
-        (replace(labelled("dogs bark"), targets={"mood": (Target((0, 1), "a"),)}), "labels parts of sentences .*d.: "),
+        (
+            replace(labelled("dogs bark"), targets={"mood": (Target((0, 1), "a"),)}),
+            "labels parts of sentences .*d.: take span_label",
+        ),
         (replace(labelled("so so"), targets={"mood": (Target((0, 1), "a", (1, 2)),)}), "pairs of texts, .* pair_label"),
         (replace(labelled("so"), targets={"moods": (Target((0, 1), "a"),)}), r"'mood': did you mean moods\?$"),
         (
@@ -142,6 +145,48 @@ def test_baselines_of_sentences_are_those_of_texts(planted: Callable[..., Corpus
     notes = found.view().to_markdown()
     assert "control: each text, however often it occurs, has a random label" in notes
     assert "word form" not in notes
+
+
+def test_a_planted_label_of_spans_is_found_and_nothing_else(check_spans: Callable[..., Any]) -> None:
+    check_spans("span_label:kind", "kind", LABELS, pairs=False, chance=1 / 3)
+
+
+def test_spans_of_a_table_are_asked_about_with_their_baselines(tiny_bert: Path, tmp_path: Path) -> None:
+    table = tmp_path / "spans.csv"
+    rows = [
+        f"the {one} {number} near a {two},{one} {number},{one}\nthe {one} {number} near a {two},{two},{two}"
+        for one, two in (("dog", "king"), ("king", "dog"))
+        for number in range(30)
+    ]
+    table.write_text("\n".join(["text,phrase,kind", *rows]))
+    found = probe(
+        "span_label:kind",
+        model=tiny_bert,
+        corpus=table,
+        columns="text=text,phrase=phrase,label=kind",
+        layers=[0],
+        controls="majority,lexical",
+    )
+    of = {row.control: row for row in found.rows if row.metric == "accuracy"}
+    assert of["none"].n_items == 2 * of["none"].n_clusters
+    assert of["lexical"].value == of["none"].value == 1 > of["majority"].ci_high
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([Target((0, 2), "a")], "'kind' labels whole sentences, not spans: take sentence_label, or name"),
+        ([Target((0, 1), "a", (1, 2))], "layer 'kind' has two spans a target where one is asked about"),
+        ([Target((0, 1), ("a", "b"))], "'kind' has several labels a span: give one"),
+        ([Target((0, 1), "0.5")], r"'kind' holds numbers \('0.5' among them\), not classes: name classes"),
+    ],
+)
+def test_what_is_not_one_class_a_span_is_refused(targets: list[Target], message: str) -> None:
+    sentence = replace(Sentence.from_words(["so", "so"]), targets={"kind": tuple(targets)})
+    with pytest.raises(CorpusError, match=message):
+        get_probe("span_label:kind").examples(Sentences([sentence]))
+    with pytest.raises(CorpusError, match="no span of words has a label in column 'kinds': did you mean kind"):
+        get_probe("span_label:kinds").examples(Sentences([sentence]))
 
 
 def pair(one: str, other: str, label: Any, **more: Any) -> Sentence:
