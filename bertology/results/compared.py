@@ -54,9 +54,9 @@ class Compared:
     """P-values of differences by layer, adjusted over layers and pairs of models of the task (Benjamini–Hochberg)."""
 
     @property
-    def sure(self) -> dict[int, float]:
+    def sure(self) -> dict[int, Score]:
         """The differences that there are at a false discovery rate of 5 %."""
-        return {at: one.value for at, one in self.differences.items() if self.p_adj[at] < FALSE_DISCOVERY_RATE}
+        return {at: one for at, one in self.differences.items() if self.p_adj[at] < FALSE_DISCOVERY_RATE}
 
 
 def compared_tasks(
@@ -118,14 +118,13 @@ def _differences(
     for row in comparisons:
         if row.metric != model[0].metric or ": models at each layer " not in row.family or row.diff is None:
             continue
-        own, other, difference = of_model.get(row.cell_a), of_reference.get(row.cell_b), row.diff
-        low, high = row.ci_low, row.ci_high
+        own, other = of_model.get(row.cell_a), of_reference.get(row.cell_b)
+        difference = Score(row.diff, row.ci_low, row.ci_high)
         if row.cell_a in of_reference:
-            own, other, difference = of_model.get(row.cell_b), of_reference[row.cell_a], 0.0 - difference
-            low, high = (None if bound is None else 0.0 - bound for bound in (high, low))
+            own, other, difference = of_model.get(row.cell_b), of_reference[row.cell_a], -difference
         # The same results may hold comparisons of layers of the same number as well.
         if own and other and other[0] == counterpart(*own, other[1]):
-            found[own[0]] = Score(difference, low, high), row.p_adj, other[0]
+            found[own[0]] = difference, row.p_adj, other[0]
     return dict(sorted(found.items()))
 
 

@@ -45,6 +45,11 @@ class Score:
     low: float | None = None
     high: float | None = None
 
+    def __neg__(self) -> Score:
+        """The score of the other direction of a difference."""
+        low, high = (None if bound is None else 0.0 - bound for bound in (self.high, self.low))
+        return Score(0.0 - self.value, low, high)
+
     def is_better_than(self, other: Score, *, higher_is_better: bool) -> bool:
         """Whether the intervals do not overlap, this one on the better side; the value itself where there is none."""
         sign, own, others = (1, self.low, other.high) if higher_is_better else (-1, self.high, other.low)
@@ -390,7 +395,7 @@ def joined_rows(
 def counterpart(layer: int, depth: int, other_depth: int) -> int:
     """The layer of another model at the same relative depth: of the same number in one of equal depth.
 
-    The embeddings correspond to each other, and a block to a block.
+    The embeddings correspond to each other, and a block to a block; any layer to the only one of static vectors.
     """
     return max(1, int(layer * other_depth / depth + 0.5)) if layer and other_depth else 0
 

@@ -634,7 +634,7 @@ def resolve_work(
     listed = set() if experiment.is_request else {model.title for model in experiment.models}
     for reference in map(experiment.reference_of, experiment.models if needing is None else ()):
         if reference is not None and reference.title not in listed:
-            remedy = "leave it out, or ask for a task that does (bertology tasks)"
+            remedy = "leave it out, ask for a task that does (bertology tasks), or take bertology compare for any task"
             raise BertologyError(f"reference {quoted(reference.title)}: no task here compares models; {remedy}")
     by_corpus, plans, names = _tasks_by_corpus(experiment), dict[tuple[int, int], Plan](), dict[str, int]()
     places = places_of(experiment, part)

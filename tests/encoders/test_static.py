@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bertology import Corpus, Sentence, load_encoder, probe
+from bertology import Corpus, Sentence, compare, load_encoder, probe
 from bertology.corpora import Sentences
 from bertology.encoders import resolve_model
 from bertology.encoders.sources import model_fingerprint
@@ -77,6 +78,36 @@ def test_a_table_has_one_layer_and_counts_the_words_that_the_file_lacks(tmp_path
     assert line.main is not None
     assert line.main.value == 1
     assert "unknown subwords 30" in " ".join(results.to_markdown().split())
+
+
+@pytest.mark.parametrize("by_context", [False, True])
+def test_every_layer_of_a_model_is_compared_with_them(tmp_path: Path, *, by_context: bool) -> None:
+    # Words of one subword each: the position embeddings of layer 0 would show how many subwords stand before a word.
+    dice, words = np.random.default_rng(0), ["dog", "cat", "boy", "girl"]
+
+    def draw() -> Sentence:
+        chosen = dice.choice(words, 6).tolist()
+        labels = [str(one in words[:2]) for one in chosen]
+        return Sentence.from_words(chosen, layers={"tag": [None, *labels[:-1]] if by_context else labels})
+
+    splits = {
+        name: Sentences(draw() for _ in range(size)) for name, size in (("train", 150), ("dev", 30), ("test", 60))
+    }
+    vectors = "".join(f"{word} {' '.join(map(str, dice.normal(size=8).round(3)))}\n" for word in words)
+    how: dict[str, Any] = {"corpus": Corpus("drawn", splits), "tasks": "word_label:tag", "measures": "none"}
+    found = compare(str(written(tmp_path, vectors)), "pocket", out=tmp_path / "run", **how)
+    frame = found.to_pandas().set_index("layer")
+    assert set(frame.reference_layer) == {0}
+    assert frame.index.tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(frame.difference, frame.value - frame.reference_value, atol=1e-12)
+    apart = frame[frame.p_adj < 0.05]
+    if by_context:
+        assert set(apart.index) == {1, 2, 3, 4}
+        assert (apart.difference_low > 0.1).all()
+        assert "higher in layers 1–4, by at most" in str(found)
+    else:
+        assert apart.empty
+        assert (frame.reference_value == 1).all()
 
 
 @pytest.mark.parametrize(

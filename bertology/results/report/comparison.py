@@ -81,7 +81,7 @@ def findings(every: Sequence[Compared]) -> Iterator[str]:
             parts += _by_side(one.sure, len(one.differences), one.metric)
         elif metric_form(one.metric).part == "change":
             apart = {
-                layer: score.value
+                layer: score
                 for layer, score in one.by_layer.items()
                 if score.low is not None and score.high is not None and (score.low > 0 or score.high < 0)
             }
@@ -96,16 +96,16 @@ def findings(every: Sequence[Compared]) -> Iterator[str]:
             yield f"{_title(one)}, {tables.metric_title(one.metric)}, {one.model}: {'; '.join(parts)}"
 
 
-def _by_side(sure: Mapping[int, float], n_layers: int, metric: str) -> Iterator[str]:
-    """The layers on each side that has any, and how far the farthest of them is."""
+def _by_side(sure: Mapping[int, Score], n_layers: int, metric: str) -> Iterator[str]:
+    """The layers on each side that has any, and how far the farthest of them is, with its interval."""
     if not sure:
         yield f"0 of {n_layers} layers differ"
-    for word, sign in (("higher", 1), ("lower", -1)):
-        values = {layer: sign * value for layer, value in sure.items() if sign * value > 0}
-        if values:
-            most = max(values, key=lambda layer: values[layer])
-            amount = tables.number(values[most], metric=metric) + " points" * bool(tables.unit(metric))
-            yield f"{word} in {tables.layers_named(list(values))}, by at most {amount} (layer {most})"
+    for word, of_side in (("higher", dict(sure)), ("lower", {layer: -score for layer, score in sure.items()})):
+        found = {layer: score for layer, score in of_side.items() if score.value > 0}
+        if found:
+            most = max(found, key=lambda layer: found[layer].value)
+            amount = tables.written(found[most], metric) + " points" * bool(tables.unit(metric))
+            yield f"{word} in {tables.layers_named(list(found))}, by at most {amount} (layer {most})"
 
 
 def _title(one: Compared) -> str:
