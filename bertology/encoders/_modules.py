@@ -10,7 +10,7 @@ module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows wha
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
@@ -85,7 +85,7 @@ _FAMILIAR |= {"t5", "xlm-roberta"}
 """Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded."""
 
 
-_BY_OUTPUT = {"flaubert", "longformer", "squeezebert", "xlm", "xlnet"}
+_BY_OUTPUT = {"flaubert", "funnel", "longformer", "squeezebert", "xlm", "xlnet"}
 """Families whose blocks are no modules of their own, or hand on states in another form than they are returned in."""
 
 
@@ -98,9 +98,39 @@ class ReturnedStates:
 
     family: str
     n_layers: int
+    n_decoded: int = 0
+    """Number of layers of Funnel's decoder, which has a state of every subword again; 0 for any other family."""
 
     def __len__(self) -> int:
         return self.n_layers
+
+    def read(self, body: Any, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        """``[layer, batch, piece, dim]`` hidden states that the model returns, but for those that Funnel has pooled.
+
+        Funnel reads each row by itself, without what pads it, which would be pooled with its last subword; only a row
+        that is too short for all of its pooling, which it cannot read, is padded to the least length.
+        """
+        mask, how = inputs.get("attention_mask"), {"return_dict": True, "output_hidden_states": True}
+        mask = torch.ones_like(inputs["input_ids"]) if mask is None else mask
+        least = 2 ** (len(body.config.block_sizes) - 1) + 1 if self.n_decoded else 0
+        if not self.n_decoded or (bool(mask.all()) and mask.shape[1] >= least):
+            return self.kept(body(**inputs, **how).hidden_states)
+        rows, fill = list[Tensor](), {"input_ids": body.config.pad_token_id or 0}
+        for row, is_piece in enumerate(mask.bool()):
+            one = {name: of[row : row + 1, is_piece] for name, of in {**inputs, "attention_mask": mask}.items()}
+            n = one["input_ids"].shape[1]
+            one = {
+                name: nn.functional.pad(of, (0, max(0, least - n)), value=fill.get(name, 0)) for name, of in one.items()
+            }
+            states = torch.cat(list(self.kept(body(**one, **how).hidden_states)))  # [layer, piece, dim]
+            rows.append(states.new_zeros(len(states), len(is_piece), states.shape[-1]))
+            rows[-1][:, is_piece] = states[:, :n]
+        return torch.stack(rows, dim=1).unbind()
+
+    def kept(self, returned: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The states by layer: of Funnel those of its first block, then those of its decoder."""
+        n = self.n_decoded
+        return (*returned[: self.n_layers - n + 1], *returned[-n:]) if n else returned
 
     def __iter__(self) -> NoReturn:
         raise ModelError(f"of {self.family} models hidden states alone are read, not single blocks: give another model")
@@ -157,7 +187,7 @@ class LoadedModel:
 
 
 def check_embeddings(body: Any, family: str) -> None:
-    """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
+    """Raise for a model that does not read numbers of subwords through a table of embeddings, as I-BERT."""
     table = None
     with contextlib.suppress(NotImplementedError):
         table = body.get_input_embeddings()
@@ -171,7 +201,11 @@ def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
     check_embeddings(body, family)
     if family in _BY_OUTPUT:
-        return cast("list[nn.Module]", ReturnedStates(family, n_layers))
+        is_whole = family == "funnel" and hasattr(body, "decoder") and body.config.truncate_seq
+        n_decoded = body.config.num_decoder_layers if is_whole else 0
+        if family == "funnel" and not n_decoded:
+            raise ModelError("funnel models without decoder (num_decoder_layers) or truncate_seq are not supported")
+        return cast("list[nn.Module]", ReturnedStates(family, n_layers, n_decoded))
     if family == "albert":
         config, groups = body.config, body.encoder.albert_layer_groups
         per_group = config.num_hidden_layers / config.num_hidden_groups
@@ -198,6 +232,7 @@ def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None
         try:
             expected = body(input_ids=ids, output_hidden_states=True, return_dict=True).hidden_states or ()
             read = run_to_layers(body, blocks, {"input_ids": ids}, frozenset(range(len(blocks) + 1)))
+            expected = blocks.kept(expected) if isinstance(blocks, ReturnedStates) else expected
             if len(expected) == len(read) and all(
                 theirs.shape == own.shape and torch.allclose(theirs.float(), own.float(), rtol=1e-3, atol=1e-3)
                 for theirs, own in zip(expected, read.values(), strict=True)
@@ -217,7 +252,7 @@ def run_to_layers(
     in ``hidden_states`` of Hugging Face.
     """
     if isinstance(blocks, ReturnedStates):
-        returned = body(**inputs, return_dict=True, output_hidden_states=True).hidden_states
+        returned = blocks.read(body, inputs)
         return {layer: returned[layer] for layer in sorted(layers)}
     states: dict[int, Tensor] = {}
     deepest = max(layers)

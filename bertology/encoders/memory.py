@@ -422,8 +422,9 @@ def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: st
         return args, kwargs | {"output_hidden_states": True}
 
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
-        for layer in range(n_layers) if is_by_output else ():
-            keep(f"layer {layer}", output.hidden_states[layer])
+        states = model.blocks.kept(output.hidden_states) if isinstance(model.blocks, ReturnedStates) else ()
+        for layer, state in enumerate(states[:-1]):
+            keep(f"layer {layer}", state)
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
 
     run.eval()

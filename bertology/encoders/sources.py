@@ -243,6 +243,8 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
         return ModelShape(0, width, 1, family)
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
+    if family == "canine":
+        raise ModelError(f"{path}: canine models read characters, not subwords: give an encoder like BERT")
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:
@@ -258,6 +260,10 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     if family == "albert":
         inner = config.get("inner_group_num", 1)
         n_layers *= inner if isinstance(inner, int) else 1
+    if family == "funnel":  # the layers between its first block and its decoder pool subwords
+        with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
+            whole = transformers.CONFIG_MAPPING[family](**config)
+            n_layers = whole.block_sizes[0] * whole.block_repeats[0] + whole.num_decoder_layers
     if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
         most = f"more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} dimensions"
         raise ModelError(f"{path}: {most}: not an encoder of text")

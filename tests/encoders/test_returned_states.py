@@ -22,6 +22,10 @@ GROUPS = dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_grou
 XLM = {"emb_dim": 16, "n_layers": 2, "n_heads": 2}
 SIZES: dict[str, dict[str, Any]] = {
     "flaubert": XLM,
+    "funnel": {
+        **{"block_sizes": [2, 1, 1], "num_decoder_layers": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32},
+        "architectures": ["FunnelModel"],
+    },
     "longformer": {**BERT, "attention_window": [8, 8], "max_position_embeddings": 66},
     "squeezebert": {**BERT, **GROUPS, "output_groups": 1, "embedding_size": 16},
     "xlm": XLM,
@@ -57,12 +61,48 @@ def test_vectors_are_those_of_transformers(folders: Any, family: str) -> None:
         with torch.inference_mode():
             given = {name: torch.tensor([read[name]]) for name in ("input_ids", "attention_mask")}
             states = model(**given, output_hidden_states=True).hidden_states
+        if family == "funnel":  # two layers of its first block, two that pool, what its decoder begins with, and two
+            assert (
+                len({state.shape for state in states[:3] + states[-2:]}) == 1 < len({state.shape for state in states})
+            )
+            states = states[:3] + states[-2:]
         assert len(states) == encoder.n_layers + 1 == len(found)
         encoding = encoder.tokenizer(text, return_offsets_mapping=True)
         for word in dict.fromkeys(one for one in encoding.word_ids() if one is not None):
             first, place = encoding.word_ids().index(word), next(words)
             expected = np.stack([state[0, first].numpy() for state in states])
             np.testing.assert_allclose(found[:, place], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_funnel_reads_texts_without_what_pads_them(folders: Any, side: str) -> None:
+    folder = folders("funnel")
+    encoder, model = load_encoder(str(folder)), AutoModel.from_pretrained(folder).eval()
+    rows = [torch.tensor(encoder.tokenizer(text)["input_ids"]) for text in (*TEXTS, "cat")]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_side=side)
+    found = encoder.hidden_states(ids, (ids != 0).long(), layers=range(5))
+    for number, row in enumerate(rows):
+        # A text of one subword is too short for the model itself, which pools twice, unless it is padded.
+        alone = torch.nn.functional.pad(row, (0, max(0, 5 - len(row))))[None]
+        with torch.inference_mode():
+            states = model(alone, attention_mask=(alone != 0).long(), output_hidden_states=True).hidden_states
+        for layer, state in enumerate(states[:3] + states[-2:]):
+            torch.testing.assert_close(found[layer][number][ids[number] != 0], state[0, : len(row)], atol=1e-5, rtol=0)
+    short = encoder.hidden_states(rows[2][None], layers=range(5))
+    assert torch.equal(short[4][0], found[4][2][ids[2] != 0])
+
+
+def test_other_funnel_models_and_signals_are_refused_in_one_line(folders: Any, tmp_path: Path) -> None:
+    folder = folders("funnel")
+    with pytest.raises(BertologyError, match="of funnel models hidden states alone are read"):
+        load_encoder(str(folder)).attention(TEXTS[0])
+    library.FunnelBaseModel.from_pretrained(folder).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="funnel models without decoder"):
+        load_encoder(str(tmp_path)).vectors(TEXTS)
+    (tmp_path / "config.json").write_text('{"model_type": "canine"}')
+    with pytest.raises(ModelError, match="canine models read characters, not subwords: give an encoder like BERT"):
+        load_encoder(str(tmp_path))
 
 
 def test_labels_are_found_and_blocks_are_refused(folders: Any) -> None:
