@@ -187,7 +187,7 @@ class LoadedModel:
 
 
 def check_embeddings(body: Any, family: str) -> None:
-    """Raise for a model that does not read numbers of subwords through a table of embeddings, as I-BERT."""
+    """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
     table = None
     with contextlib.suppress(NotImplementedError):
         table = body.get_input_embeddings()

@@ -101,7 +101,9 @@ def test_other_funnel_models_and_signals_are_refused_in_one_line(folders: Any, t
     with pytest.raises(ModelError, match="funnel models without decoder"):
         load_encoder(str(tmp_path)).vectors(TEXTS)
     (tmp_path / "config.json").write_text('{"model_type": "canine"}')
-    with pytest.raises(ModelError, match="canine models read characters, not subwords: give an encoder like BERT"):
+    with pytest.raises(
+        ModelError, match="canine models have no table of subword embeddings, they read characters: give another"
+    ):
         load_encoder(str(tmp_path))
 
 
