@@ -119,9 +119,8 @@ class ReturnedStates:
         for row, is_piece in enumerate(mask.bool()):
             one = {name: of[row : row + 1, is_piece] for name, of in {**inputs, "attention_mask": mask}.items()}
             n = one["input_ids"].shape[1]
-            one = {
-                name: nn.functional.pad(of, (0, max(0, least - n)), value=fill.get(name, 0)) for name, of in one.items()
-            }
+            lacking = (0, max(0, least - n))
+            one = {name: nn.functional.pad(of, lacking, value=fill.get(name, 0)) for name, of in one.items()}
             states = torch.cat(list(self.kept(body(**one, **how).hidden_states)))  # [layer, piece, dim]
             rows.append(states.new_zeros(len(states), len(is_piece), states.shape[-1]))
             rows[-1][:, is_piece] = states[:, :n]
