@@ -244,7 +244,7 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
     if family == "canine":
-        raise ModelError(f"{path}: canine models have no table of subword embeddings, but read characters: give another")
+        raise ModelError(f"{path}: canine models have no table of subword embeddings, so give another model")
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:

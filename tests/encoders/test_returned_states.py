@@ -101,9 +101,7 @@ def test_other_funnel_models_and_signals_are_refused_in_one_line(folders: Any, t
     with pytest.raises(ModelError, match="funnel models without decoder"):
         load_encoder(str(tmp_path)).vectors(TEXTS)
     (tmp_path / "config.json").write_text('{"model_type": "canine"}')
-    with pytest.raises(
-        ModelError, match="canine models have no table of subword embeddings, but read char"
-    ):
+    with pytest.raises(ModelError, match="canine models have no table of subword embeddings, so give"):
         load_encoder(str(tmp_path))
 
 
