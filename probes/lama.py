@@ -134,7 +134,8 @@ class Unguessed(Lama):
                 text = f"{name} is a common name in the following {kind}: {MASK}."
                 prompts.append(Prompt(text, (item.answer,)))
                 owners.append(number)
-        scores = cloze.ask(encoder, prompts, ranks=True) if prompts else None
+        from_left = encoder.causal_head is not None
+        scores = cloze.ask(encoder, prompts, ranks=True, left_alone=from_left) if prompts else None
         ranks = () if scores is None else (int(scores.ranks_of(number)[0, 0]) for number in range(len(prompts)))
         guessed = {owner for owner, rank in zip(owners, ranks, strict=True) if 0 < rank <= _FIRST}
         ends = [_LEFT_OUT[0] if part else _LEFT_OUT[1] if n in guessed else "" for n, part in enumerate(is_part)]

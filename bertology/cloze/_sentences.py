@@ -1,19 +1,18 @@
 """Sentences scored: pseudo-log-likelihoods, next sentences, and the surprisal of each word."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
-from bertology.cloze.asking import Query, Wanted, chosen_layers, read_places
+from bertology.cloze.asking import Query, Wanted, chosen_layers, from_left, read_places
 from bertology.cloze.prompts import (
     AnswerForm,
     Excluded,
@@ -25,12 +24,13 @@ from bertology.cloze.prompts import (
     masked_copies,
     more_masks,
     spell_pieces,
+    text_start,
     too_long,
 )
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder, open_encoder
 from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.errors import ClozeError, ModelError
+from bertology.errors import ClozeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +93,29 @@ class SentenceScores:
         return totals
 
 
+class Text(NamedTuple):
+    """A text as a model reads it."""
+
+    ids: list[int]  # [piece] vocabulary numbers, special tokens left out; none where there is a reason
+    reason: str  # why it has no score; empty if it has one
+    words: Sequence[int | None] = ()  # [piece] its word, as the tokenizer splits a text before it cuts pieces
+    whole: Sequence[int] = ()  # with special tokens; none where there is a reason
+
+
+def _texts(encoder: Encoder, texts: Sequence[str], *, n_more: int = 0) -> Iterator[Text]:
+    """Texts in pieces, with the reason why one cannot be read as it is; ``n_more`` pieces are to be put into it."""
+    # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
+    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
+    special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+    for one in encode(encoder, texts):
+        inside = slice(encoder.n_prefix, len(one.ids) - encoder.n_suffix)
+        ids, reason = one.ids[inside], too_long(encoder, len(one.ids) + n_more)
+        if spelt := special.intersection(ids):
+            reason = f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(min(spelt, key=ids.index))}"
+        reason = reason if ids else "the tokenizer maps it to nothing"
+        yield Text([], reason) if reason else Text(ids, "", one.word_ids[inside], one.ids)
+
+
 @Encoder.comes_first
 def pseudo_log_likelihood(
     encoder: Encoder,
@@ -132,26 +155,22 @@ def pseudo_log_likelihood(
         raise ClozeError("no sentence: give at least one")
     wanted = Wanted(layers=chosen_layers(encoder, layers))
     distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
-    special = frozenset(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
-    ids_of: list[list[int]] = []  # of each distinct text, without special tokens; empty where there is a reason
-    reasons: list[str] = []  # why it has no score; empty if it has one
+    texts: list[Text] = []
 
-    def queries(encoding: Any) -> Iterator[Query]:
+    def queries(text: Text) -> Iterator[Query]:
         """The pieces of a sentence, each masked in turn."""
-        inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
-        ids, words = (every[inside.start : inside.stop] for every in (encoding.ids, encoding.word_ids))
-        longest = len(encoding.ids) + more_masks(form)
-        reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, longest))
-        ids_of.append([] if reasons[-1] else ids)
-        if not reasons[-1]:
-            yield from itertools.starmap(Query, masked_copies(encoding.ids, inside, words, encoder.mask_id, form))
+        inside = range(encoder.n_prefix, encoder.n_prefix + len(text.ids))
+        copies = masked_copies(text.whole, inside, text.words, encoder.mask_id, form)
+        texts.append(text._replace(whole=[], words=[]))
+        return itertools.starmap(Query, copies)
 
     progress.start(len(distinct), unit="sentences")
-    read = read_places(encoder, map(queries, encode(encoder, list(distinct))), wanted, progress)
-    numbers, starts = [distinct[text] for text in sentences], np.cumsum([0, *map(len, ids_of)])
+    found = _texts(encoder, list(distinct), n_more=more_masks(form))
+    read = read_places(encoder, map(queries, found), wanted, progress)
+    numbers, starts = [distinct[text] for text in sentences], np.cumsum([0, *(len(text.ids) for text in texts)])
     places = np.concatenate([np.arange(*starts[number : number + 2]) for number in numbers])
-    of_text = [ids_of[number] for number in numbers], [reasons[number] for number in numbers]
-    return _scores(encoder, sentences, *of_text, read.values[:, places], layers=wanted.layers, form=form)
+    of_text = [texts[number] for number in numbers]
+    return _scores(encoder, sentences, of_text, read.values[:, places], layers=wanted.layers, form=form)
 
 
 def shared_totals(scores: SentenceScores) -> Floats:
@@ -183,14 +202,8 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     Raises:
         ModelError: the model is no left-to-right one, or has no token for the beginning of a text.
     """
-    if encoder.causal_head is None:
-        raise ModelError(f"model {encoder.name}: it does not read left to right: choose such as gpt2, or masked_lm")
-    special = _special(encoder)
-    whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
-    ids_of = [ids[inside] for ids in whole]
-    reasons = [_unreadable(encoder, ids, special) for ids in ids_of]
-    start: list[int] = whole[0][: encoder.n_prefix] if whole else []
-    return _causal(encoder, sentences, ids_of, reasons, start, silent)
+    reader = from_left(encoder)
+    return _causal(reader, sentences, _texts(reader, sentences), text_start(reader), silent)
 
 
 @Encoder.comes_first
@@ -233,20 +246,16 @@ def continuations(
         raise ClozeError("a left-to-right model has its last layer and no form: leave form and layers out")
     else:
         whole = left_to_right(encoder, texts)
-    reasons, ids_of, kept = [""] * len(texts), list[list[int]](), list[int]()
-    for one in whole.excluded:
-        reasons[one.item] = one.reason
+    of_text, kept = list[Text](), list[int]()
     for number, (encoding, (context, _)) in enumerate(zip(encode(encoder, texts), pairs, strict=True)):
         start, stop = whole.piece_starts[number : number + 2].tolist()
         begins, length = encoding.offsets[encoder.n_prefix :][: stop - start], len(context.rstrip())
-        own = [place for place, (_, last) in enumerate(begins) if last > length]
+        own, reason = [place for place, (_, last) in enumerate(begins) if last > length], whole._reasons.get(number, "")
         if own and begins[own[0]][0] < length:
-            reasons[number], own = "a piece of its context runs on into it", []
+            reason, own = "a piece of its context runs on into it", []
         kept += [start + place for place in own]
-        ids_of.append(whole.piece_ids[start:stop][own].tolist())
-    return _scores(
-        encoder, texts, ids_of, reasons, whole.piece_log_probs[:, kept], layers=whole.layers, form=whole.form
-    )
+        of_text.append(Text(whole.piece_ids[start:stop][own].tolist(), reason))
+    return _scores(encoder, texts, of_text, whole.piece_log_probs[:, kept], layers=whole.layers, form=whole.form)
 
 
 @Encoder.comes_first
@@ -269,60 +278,46 @@ def originality(
     Raises:
         ModelError: the model has no such head, or not such a layer.
     """
-    wanted, head, special = chosen_layers(encoder, layers), encoder.replaced_token_head, _special(encoder)
-    whole, inside = [one.ids for one in encode(encoder, sentences)], slice(encoder.n_prefix, -encoder.n_suffix or None)
-    reasons = [_unreadable(encoder, ids[inside], special) or too_long(encoder, len(ids)) for ids in whole]
-    inputs = [[] if reason else ids for ids, reason in zip(whole, reasons, strict=True)]
-    values = [np.full((len(wanted), len(ids[inside])), np.nan) for ids in inputs]
+    wanted, texts = chosen_layers(encoder, layers), list(_texts(encoder, sentences))
+    inputs, values = [text.whole for text in texts], [np.empty((len(wanted), len(text.ids))) for text in texts]
     progress.start(len(inputs), unit="sentences")
-    for here, states in _states(encoder, inputs, wanted, progress):
-        for place, layer in enumerate(wanted):
-            of_batch = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
-            for number, of_text in zip(here.tolist(), of_batch, strict=True):
-                values[number][place] = of_text[: len(inputs[number])][inside]
+    for here, place, of_batch in _by_head(encoder, encoder.replaced_token_head, inputs, wanted, progress):
+        for number, of_text in zip(here.tolist(), of_batch, strict=True):
+            values[number][place] = of_text[encoder.n_prefix :][: len(texts[number].ids)]
     log_probs = np.concatenate([np.zeros((len(wanted), 0)), *values], axis=1)
-    return _scores(
-        encoder, sentences, [ids[inside] for ids in inputs], reasons, log_probs, layers=wanted, form="original"
-    )
+    return _scores(encoder, sentences, texts, log_probs, layers=wanted, form="original")
 
 
 def _scores(
     encoder: Encoder,
     sentences: Sequence[str],
-    ids_of: Sequence[Sequence[int]],
-    reasons: Sequence[str],
+    texts: Sequence[Text],
     log_probs: Floats,
     **more: Any,
 ) -> SentenceScores:
-    """Scores from the pieces of each sentence, none where there is a reason, and ``[layer, piece]`` values."""
-    ids = list(itertools.chain.from_iterable(ids_of))
+    """Scores from the sentences as they were read, and ``[layer, piece]`` values."""
+    ids = [entry for text in texts for entry in text.ids]
     return SentenceScores(
         sentences=tuple(sentences),
-        piece_starts=np.cumsum([0, *map(len, ids_of)]),
+        piece_starts=np.cumsum([0, *(len(text.ids) for text in texts)]),
         piece_ids=np.array(ids, dtype=np.int64),
         pieces=tuple(spell_pieces(encoder, ids)),
         piece_log_probs=log_probs,
-        excluded=excluded(reasons),
+        excluded=excluded([text.reason for text in texts]),
         **more,
     )
 
 
-def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -> str:
-    """Why a text of some pieces, special tokens left out, has no score; empty if it has one."""
-    if not ids:
-        return "the tokenizer maps it to nothing"
-    spelt = next((entry for entry in ids if entry in special), None)
-    return "" if spelt is None else f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt)}"
-
-
-def _states(
+def _by_head(
     encoder: Encoder,
+    head: Any,
     inputs: Sequence[Sequence[int]],
     layers: tuple[int, ...],
     progress: Progress,
     types: Sequence[Sequence[int]] | None = None,
-) -> Iterator[tuple[Integers, dict[int, Tensor]]]:
-    """Hidden states of inputs, in batches of about the same length: numbers of inputs, and their states by layer.
+) -> Iterator[tuple[Integers, int, Floats]]:
+    """Log-probabilities of a head that reads all pieces of an input, in batches of about the same length: numbers of
+    inputs, the place of the layer, and ``[input, …]`` values.
 
     Empty inputs are left out; ``types`` are the token types of each input.
     """
@@ -334,7 +329,9 @@ def _states(
         ids, mask = padded_inputs([inputs[number] for number in here.tolist()], batch, encoder.pad_id)
         if types is not None:
             segments = torch.from_numpy(padded([types[number] for number in here.tolist()], batch.length, 0))
-        yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
+        states = encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
+        for place, layer in enumerate(layers):
+            yield here, place, head.log_probs(states[layer], layer=layer).double().cpu().numpy()
         progress.advance(len(here))
     progress.finish()
 
@@ -372,15 +369,14 @@ def next_sentence(
     """
     if not pairs:
         raise ClozeError("no pair of sentences: give at least one")
-    wanted, head = chosen_layers(encoder, layers), encoder.next_sentence_head
-    encodings = list(encode(encoder, pairs))
+    wanted, encodings = chosen_layers(encoder, layers), list(encode(encoder, pairs))
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
     inputs = [[] if reason else encoding.ids for encoding, reason in zip(encodings, reasons, strict=True)]
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
-    for here, states in _states(encoder, inputs, wanted, progress, [encoding.type_ids for encoding in encodings]):
-        for place, layer in enumerate(wanted):
-            log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
+    types = [encoding.type_ids for encoding in encodings]
+    for here, place, of_batch in _by_head(encoder, encoder.next_sentence_head, inputs, wanted, progress, types):
+        log_probs[place, here] = of_batch
     return NextSentenceScores(wanted, log_probs, excluded(reasons))
 
 
@@ -493,12 +489,13 @@ def surprisal(
     if not len(sentences):
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
+    read, words_of = read_sentences(encoder, sentences)
     written = [sentences.text(number) for number in range(len(sentences))]
-    ids_of, words_of, reasons, prefix = _cut(encoder, sentences)
     if encoder.causal_head is None:
         scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)
     else:
-        scores = _causal(encoder, written, ids_of, reasons, prefix if first == "bos" else None, progress)
+        reader, start = from_left(encoder), text_start(encoder) if first == "bos" else []
+        scores = _causal(reader, written, read, start, progress)
     left_out = {one.item for one in scores.excluded}
     of_read = (words for number, words in enumerate(words_of) if number not in left_out)
     return Surprisals(
@@ -511,68 +508,36 @@ def surprisal(
     )
 
 
-def _special(encoder: Encoder) -> frozenset[int]:
-    """Special tokens that no text may spell. An unknown piece is scored like any other, unless it is also what GPT-2
-    separates texts by."""
-    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
-    return frozenset(encoder.tokenizer.all_special_ids) - unknown
-
-
-def _cut(encoder: Encoder, sentences: Sentences) -> tuple[list[list[int]], list[Integers], list[str], list[int]]:
-    """The subwords of each text without special tokens, the word of each piece, numbered through all texts, and the
-    reason why it cannot be read, empty if it can; and the special tokens before every text."""
-    cut = encoder.tokenize(sentences, on_long="window")
-    special = _special(encoder)
-    window_of = dict(zip(cut.window_sentence.tolist(), range(cut.n_windows), strict=True))
-    n_windows = np.bincount(cut.window_sentence, minlength=len(sentences))
-    ids_of, words_of, reasons = [], [], []
-    for number, (start, stop) in enumerate(itertools.pairwise(sentences.starts.tolist())):
-        inside = slice(encoder.n_prefix, -encoder.n_suffix or None)
-        ids = cut.window(window_of[number])[inside].tolist() if n_windows[number] else []
-        reasons.append(_unreadable(encoder, ids, special))
-        if n_windows[number] > 1:
-            reasons[-1] = too_long(encoder, encoder.max_pieces + 1).partition(":")[0]
+def read_sentences(encoder: Encoder, sentences: Sentences) -> tuple[list[Text], list[Integers]]:
+    """Sentences in pieces, and the word of each piece, numbered through all of them."""
+    texts = list(_texts(encoder, [sentences.text(number) for number in range(len(sentences))]))
+    cut, words_of = encoder.tokenize(sentences, on_long="window"), list[Integers]()
+    for text, (start, stop) in zip(texts, itertools.pairwise(sentences.starts.tolist()), strict=True):
         firsts, lasts = (
             ends[start:stop].astype(np.int64) - encoder.n_prefix for ends in (cut.word_first, cut.word_last)
         )
-        owner = np.zeros(len(ids), dtype=np.int64)
+        owner = np.zeros(len(text.ids), dtype=np.int64)
         for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
             owner[firsts[word] : lasts[word]] = word
-        ids_of.append(ids)
         words_of.append(owner + start)
-    return ids_of, words_of, reasons, cut.ids[: encoder.n_prefix].tolist()
+    return texts, words_of
 
 
 def _causal(
-    encoder: Encoder,
-    texts: Sequence[str],
-    ids_of: Sequence[list[int]],
-    reasons: Sequence[str],
-    start: list[int] | None,
-    progress: Progress,
+    reader: Encoder, sentences: Sequence[str], texts: Iterable[Text], start: Sequence[int], progress: Progress
 ) -> SentenceScores:
-    """Scores of texts, each piece given those before it and the special tokens that ``start`` a text, if any are to be
-    read."""
-    head, bos = encoder.causal_head, encoder.tokenizer.bos_token_id
-    assert head is not None
-    if start == []:  # the tokenizer puts none there
-        if bos is None:
-            problem = "its tokenizer has no token for the beginning of a text"
-            raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
-        start = [int(bos)]
-    start = start or []
-    whole = [[*start, *ids] for ids in ids_of]
-    reasons = [reason or too_long(encoder, len(ids)) for ids, reason in zip(whole, reasons, strict=True)]
-    read = [[] if reason else ids for ids, reason in zip(ids_of, reasons, strict=True)]
-    # Of a single piece nothing is predicted.
-    inputs = [ids if own and len(ids) > 1 else [] for ids, own in zip(whole, read, strict=True)]
-    values = [np.full(len(ids), np.nan) for ids in read]
-    progress.start(len(inputs), unit="texts")
-    for here, states in _states(encoder, inputs, (encoder.n_layers,), progress):
-        for number, hidden in zip(here.tolist(), states[encoder.n_layers], strict=True):
-            entries = torch.tensor(inputs[number], device=hidden.device)
-            begin = max(1, len(start)) - 1
-            scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
-            values[number][len(values[number]) - len(scored) :] = scored.double().cpu().numpy()
-    log_probs = np.concatenate([np.zeros(0), *values])[None]
-    return _scores(encoder, texts, read, reasons, log_probs, layers=(encoder.n_layers,), form="original")
+    """Scores of sentences, each piece given those before it and ``start``; without a start the first has none."""
+    kept: list[Text] = []
+
+    def queries(text: Text) -> Iterator[Query]:
+        reason = text.reason or too_long(reader, len(start) + len(text.ids))
+        kept.append(Text([] if reason else text.ids, reason))
+        whole = [*start, *kept[-1].ids]
+        if whole and not start:
+            yield Query(whole, 0)
+        yield from (Query(whole, place - 1, whole[place]) for place in range(max(1, len(start)), len(whole)))
+
+    progress.start(len(sentences), unit="texts")
+    wanted = Wanted(layers=(reader.n_layers,))
+    read = read_places(reader, map(queries, texts), wanted, progress)
+    return _scores(reader, sentences, kept, read.values, layers=wanted.layers, form="original")

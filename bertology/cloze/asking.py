@@ -1,6 +1,7 @@
 """Prompts read by a masked language model: candidates scored in many prompts, or one followed through the layers."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -24,14 +25,16 @@ from bertology.cloze.prompts import (
     encode,
     masked_copies,
     spell_pieces,
+    text_start,
     too_long,
 )
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
-from bertology.errors import ClozeError, quoted
+from bertology.errors import ClozeError, ModelError, quoted
 
 _INPUTS_AT_ONCE = 8192  # so many inputs are sorted by length and read together; memory does not grow beyond them
 _LOGITS_AT_ONCE = 1 << 22
+_GOES_ON = "words after the mask, which are hidden from a left-to-right model"
 
 
 class Query(NamedTuple):
@@ -55,6 +58,16 @@ class Wanted:
 def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
     """Ascending, each once; the last one when left out."""
     return (encoder.n_layers,) if layers is None else tuple(sorted(set(layers)))
+
+
+def from_left(encoder: Encoder) -> Encoder:
+    """A left-to-right model as :func:`read_places` reads it, by what its head predicts after each place; a ModelError
+    for any other model."""
+    if encoder.causal_head is None:
+        raise ModelError(f"model {encoder.name}: it does not read left to right: choose such as gpt2, or masked_lm")
+    reader = copy(encoder)
+    reader.masked_head = encoder.causal_head
+    return reader
 
 
 class Read(NamedTuple):
@@ -126,7 +139,8 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
                     top_ids[at, some][part], top_values[at, some][part] = found[2:]
 
     # A batch on each core, rather than every operation on all of them.
-    on_each_core(encoder, take, most=1 if encoder.is_gated else len(batches) or 1)
+    is_alone = encoder.is_gated or not encoder.has_masked_lm_head  # as twins have no head from the left
+    on_each_core(encoder, take, most=1 if is_alone else len(batches) or 1)
     return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
 
@@ -176,6 +190,7 @@ def ask(
     ranks: bool = False,
     top: int = 0,
     vocabulary: Sequence[int] | None = None,
+    left_alone: bool = False,
     progress: Progress = silent,
 ) -> ClozeScores:
     """Score the candidates of prompts with a masked language model, by layer through its own head (the logit lens).
@@ -192,6 +207,8 @@ def ask(
         top: number of the best entries returned at each mask.
         vocabulary: vocabulary numbers that the distribution is over, such as those that several models share
             (Petroni et al. 2019, section 4.1.2); for ``one_piece`` alone. All when left out.
+        left_alone: put the prompts to a left-to-right model, which predicts the next piece after the text before the
+            mask; for ``one_piece`` alone. Prompts with words after the mask, or several masks, are excluded.
         progress: counts texts.
 
     Returns:
@@ -203,14 +220,16 @@ def ask(
         NameNotFoundError: no such form.
     """
     check_answer_form(form)
-    if form != "one_piece" and (ranks or vocabulary is not None):
-        raise ClozeError(f"answers scored as {form} have no rank and no vocabulary of their own: ask for one_piece")
+    if form != "one_piece" and (ranks or left_alone or vocabulary is not None):
+        problem = "have no rank, no vocabulary of their own and no model that reads left to right"
+        raise ClozeError(f"answers scored as {form} {problem}: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
         raise ClozeError("nothing is asked: give at least one prompt with candidates, or ask for the top few")
     for number, prompt in enumerate(prompts):
         if not prompt.n_masks or (prompt.candidates and prompt.asked is None):
             problem = f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks in it"
             raise ClozeError(f"{problem}; write {MASK} once where a word is left out, or give one mask's number (at)")
+    encoder = from_left(encoder) if left_alone else encoder
     n_entries = encoder.masked_head.n_entries
     entries: Integers | None = None if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
     n_chosen = n_entries if entries is None else len(entries)
@@ -229,26 +248,32 @@ def _scores(
     reasons: dict[tuple[int, int | None], str] = {}  # by number of the prompt and place of the candidate
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
-    by_text = by_key((prompt.written(encoder.mask_token), number) for number, prompt in enumerate(prompts))
+    # A left-to-right model reads the text before the mask.
+    start, mask = (None, encoder.mask_token) if encoder.causal_head is None else (text_start(encoder), MASK)
+    written = (one.written(mask) if start is None else one.segments[0].rstrip() for one in prompts)
+    by_text = by_key((text, number) for number, text in enumerate(written))
 
     def queries(numbers: list[int], encoding: Any) -> Iterator[Query]:
         """Those of all prompts of one text, so that it is read once."""
         ids: list[int] = encoding.ids
-        masks = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
+        if start is not None:
+            ids = [*start, *ids[encoder.n_prefix : len(ids) - encoder.n_suffix]]
+        masks = [len(ids) - 1] if start else [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
         for number in numbers:
             prompt, asked = prompts[number], prompts[number].asked
-            if reason := too_long(encoder, len(ids)):
+            goes_on = prompt.n_masks > 1 or any(map(str.isalnum, prompt.segments[-1]))
+            if reason := _GOES_ON if start and goes_on else too_long(encoder, len(ids)):
                 reasons[number, None] = reason
                 continue
             if len(masks) != prompt.n_masks:
-                problem = f"{prompt.n_masks} masks, of which the tokenizer reads {len(masks)} as {encoder.mask_token}"
+                problem = f"{prompt.n_masks} masks, of which the tokenizer reads {len(masks)} as {mask}"
                 raise ClozeError(f"prompt {quoted(prompt.text)}: {problem}; put spaces around them")
-            for mask, at in zip(masks, range(*mask_starts[number : number + 2]), strict=True) if wanted.top else ():
+            for piece, at in zip(masks, range(*mask_starts[number : number + 2]), strict=True) if wanted.top else ():
                 slots.append(-1 - at)
-                yield Query(ids, mask)
+                yield Query(ids, piece)
             if asked is None:
                 continue
-            before = encoder.mask_token.join(prompt.segments[: asked + 1])
+            before = mask.join(prompt.segments[: asked + 1])
             for place, answer in enumerate(answers.read(before, prompt.candidates)):
                 if form != "one_piece":
                     reason = answer.reason or too_long(encoder, len(ids) + len(answer.pieces) - 1)
@@ -258,12 +283,15 @@ def _scores(
                 if reason:
                     reasons[number, place] = reason
                     continue
-                mask = masks[asked]
-                whole = [*ids[:mask], *answer.pieces, *ids[mask + 1 :]]
-                of_answer = range(mask, mask + len(answer.pieces))
-                for copy in masked_copies(whole, of_answer, answer.words, encoder.mask_id, form):
+                piece = masks[asked]
+                copies: Iterable[tuple[list[int], int, int]] = [(ids, piece, answer.pieces[0])]
+                if form != "one_piece":
+                    whole = [*ids[:piece], *answer.pieces, *ids[piece + 1 :]]
+                    of_answer = range(piece, piece + len(answer.pieces))
+                    copies = masked_copies(whole, of_answer, answer.words, encoder.mask_id, form)
+                for one in copies:
                     slots.append(int(candidate_starts[number]) + place)
-                    yield Query(*copy)
+                    yield Query(*one)
 
     progress.start(len(by_text), unit="texts")
     read = read_places(encoder, map(queries, by_text.values(), encode(encoder, list(by_text))), wanted, progress)

@@ -56,7 +56,8 @@ class _Cloze(Family):
         """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
         is_pair = probe.asks == "next_sentence"
-        masked = ("masked_lm.v1", _TUNED_LENS, *(_OTHER_HEADS if probe.asks in _OF_SENTENCES else ()))
+        others = _OTHER_HEADS if probe.asks in _OF_SENTENCES else (_LEFT_TO_RIGHT,) if probe.asks == "answers" else ()
+        masked = ("masked_lm.v1", _TUNED_LENS, *others)
         readouts = ("next_sentence.v1",) if is_pair else masked
         configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
@@ -64,8 +65,9 @@ class _Cloze(Family):
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
             if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
                 raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
-            if config.settings and config.readout in _OTHER_HEADS:
-                raise BertologyError(f"task {probe.task}: the readout {config.readout} has no settings: leave them out")
+            if config.readout in _OTHER_HEADS and (given := config.settings.keys() - {"vocabulary"}):
+                names = ", ".join(sorted(given))
+                raise BertologyError(f"task {probe.task}: the readout {config.readout} has no {names}: leave it out")
         return configs
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
@@ -76,7 +78,9 @@ class _Cloze(Family):
             raise BertologyError(f"task {probe.task}: {_LEFT_TO_RIGHT} reads the last layer alone: give --layers -1")
         layers = layers[-1:] if config.readout == _LEFT_TO_RIGHT else layers
         with_blind = "blind" in pair.request.controls and init == pair.request.init
-        can_be_blind = with_blind and any(item.blind for item in _items_of(pair, probe).items)
+        # The words that decide come before the mask: without them a left-to-right model has no text.
+        can_be_blind = with_blind and config.readout != _LEFT_TO_RIGHT
+        can_be_blind = can_be_blind and any(item.blind for item in _items_of(pair, probe).items)
         words = config.settings.get("vocabulary")
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
         if config.readout == _TUNED_LENS:
@@ -415,7 +419,9 @@ class Asked:
     def _rank(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers) -> _Left:
         """The place of each answer, or of the best of those that are as right."""
         prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
-        scores = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1, vocabulary=entries)
+        from_left = self.other_head == _LEFT_TO_RIGHT
+        how: Any = {"ranks": True, "top": 1, "vocabulary": entries, "left_alone": from_left}
+        scores = ask(self.encoder, prompts, layers=self.layers, **how)
         for place, item in enumerate(items):
             n, values, ranks = 1 + len(item.accepted), scores.of(place), scores.ranks_of(place)
             # An item is lost only if none of its answers can be scored.
@@ -514,7 +520,7 @@ def _before(item: ClozeItem) -> str:
 
 _TUNED_LENS = "tuned_lens.v1"
 _OTHER_HEADS = _LEFT_TO_RIGHT, _REPLACED_TOKENS = "left_to_right.v1", "replaced_tokens.v1"
-"""Readouts that score sentences by heads of other models than masked ones."""
+"""Readouts by heads of other models than masked ones, of sentences and, from left to right, of answers."""
 _OF_SENTENCES = ("sentences", "statements")
 """Questions that whole sentences are scored for."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.corpora.prompts import with_masks
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -178,6 +178,16 @@ def too_long(encoder: Encoder, n_pieces: int) -> str:
     """Reason why an input of this many subwords, special tokens included, is too long; empty if it is not."""
     most = encoder.max_pieces
     return "" if n_pieces <= most else f"too long: {n_pieces} pieces, the model takes {most}"
+
+
+def text_start(encoder: Encoder) -> list[int]:
+    """The special tokens that a left-to-right model reads before a text: the tokenizer's own, or that for its
+    beginning; a ModelError where there is none."""
+    own = next(encode(encoder, ["a"])).ids[: encoder.n_prefix]
+    if not own and encoder.tokenizer.bos_token_id is None:
+        problem = "its tokenizer has no token for the beginning of a text"
+        raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
+    return own or [int(encoder.tokenizer.bos_token_id)]
 
 
 def more_masks(form: AnswerForm) -> int:

@@ -1,5 +1,6 @@
 """Surprisal of words by layer, and what it adds to a regression of reading times on their length and frequency."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,9 +9,9 @@ from numpy.typing import NDArray
 
 from bertology._lazy import sklearn
 from bertology.activations.progress import Progress, silent
-from bertology.cloze._sentences import _cut, surprisal
+from bertology.cloze._sentences import Text, read_sentences, surprisal
 from bertology.cloze.asking import Query, Wanted, read_places
-from bertology.cloze.prompts import Context, Floats, encode, masked_copies
+from bertology.cloze.prompts import Context, Floats, masked_copies
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ClozeError, FitError, ModelError
@@ -34,9 +35,10 @@ def word_surprisal(
         ModelError: a left-to-right model is asked for a lower layer.
         ClozeError: no text can be read as it is.
     """
-    ids_of, words_of, reasons, prefix = _cut(encoder, sentences)
-    if all(reasons):
-        raise ClozeError(f"no text can be read: {reasons[0]}")
+    texts, words_of = read_sentences(encoder, sentences)
+    if all(text.reason for text in texts):
+        raise ClozeError(f"no text can be read: {texts[0].reason}")
+    every = np.concatenate(words_of)
     if encoder.causal_head is not None:
         if tuple(layers) != (encoder.n_layers,):
             raise ModelError(
@@ -44,26 +46,25 @@ def word_surprisal(
             )
         bits = surprisal(encoder, sentences, progress=progress).bits[None]
     else:
-        ending = next(encode(encoder, ["a"])).ids[-encoder.n_suffix :] if encoder.n_suffix else []
 
-        def queries(ids: list[int], words: NDArray[Any]) -> Iterator[Query]:
-            whole, inside = [*prefix, *ids, *ending], range(len(prefix), len(prefix) + len(ids))
+        def queries(text: Text, words: NDArray[Any]) -> Iterator[Query]:
+            whole, inside = text.whole, range(encoder.n_prefix, encoder.n_prefix + len(text.ids))
             if context == "cut":
-                for place, entry in zip(inside, ids, strict=True):
-                    yield Query([*whole[:place], encoder.mask_id, *ending], place, entry)
+                for place, entry in zip(inside, text.ids, strict=True):
+                    yield Query([*whole[:place], encoder.mask_id, *whole[inside.stop :]], place, entry)
                 return
             # Where the whole text counts as one word, all later subwords are masked.
-            of = words.tolist() if context == "whole" else [0] * len(ids)
+            of = words.tolist() if context == "whole" else [0] * len(words)
             yield from (Query(*copy) for copy in masked_copies(whole, inside, of, encoder.mask_id, "within_word_l2r"))
 
-        texts = [([] if reason else ids, words) for ids, words, reason in zip(ids_of, words_of, reasons, strict=True)]
-        read = read_places(encoder, (queries(*text) for text in texts), Wanted(layers=tuple(layers)), progress)
-        owners = np.concatenate([words[: len(ids)] for ids, words in texts])
-        bits = np.stack([np.bincount(owners, -row / np.log(2), sentences.n_words) for row in read.values])
-    every, unknown = np.concatenate(words_of), np.concatenate(ids_of) == encoder.tokenizer.unk_token_id
+        asked = itertools.starmap(queries, zip(texts, words_of, strict=True))
+        read = read_places(encoder, asked, Wanted(layers=tuple(layers)), progress)
+        bits = np.stack([np.bincount(every, -row / np.log(2), sentences.n_words) for row in read.values])
+    unknown = np.array([entry for text in texts for entry in text.ids]) == encoder.tokenizer.unk_token_id
     why = dict.fromkeys(np.setdiff1d(np.arange(sentences.n_words), every).tolist(), "no subword of its own")
     why |= dict.fromkeys(every[unknown].tolist(), "a subword is unknown to the tokenizer")
-    why |= {word: reasons[of] for word, of in enumerate(sentences.sentence_of_word.tolist()) if reasons[of]}
+    of_word = (texts[of].reason for of in sentences.sentence_of_word.tolist())
+    why |= {word: reason for word, reason in enumerate(of_word) if reason}
     bits[:, list(why)] = np.nan
     return bits, why
 

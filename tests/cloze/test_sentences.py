@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import (
@@ -40,6 +41,7 @@ from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError
 from bertology.pocket import model_folder
 from bertology.probing import get_probe
 from tests.cloze.conftest import FAMILIES
+from tests.encoders.conftest import LAYERS
 
 Encoders = Callable[[str], Encoder]
 ByHand = Callable[..., list[float]]
@@ -320,6 +322,33 @@ def test_pairs_are_put_to_a_decoder(tiny: Tiny) -> None:
         probe("minimal_pairs", readout="left_to_right", layers=[1], **asked)
     with pytest.raises(ModelError, match=r"from left to right \(--readout left_to_right, cloze --surprisal\)"):
         probe("minimal_pairs", **asked)
+
+
+def test_facts_are_put_to_a_decoder(tiny: Tiny) -> None:
+    """The next word after the text before the mask, by the logits of transformers; other prompts are left out."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny("gpt2"))
+    model = AutoModelForCausalLM.from_pretrained(tiny("gpt2"), dtype=torch.float32).eval()
+    known = sorted(token for token in tokenizer.get_vocab() if token[:1] == "Ġ" and token[1:].isalpha())
+    texts = [f"{subject} dogs know" for subject in ("The", "All the lazy", "Quick brown", "No")]
+    rows = [(f"{text} {{mask}} .", token[1:]) for text, token in zip(texts, known[::3], strict=False)]
+    rows += [("The {mask} jumps.", known[0][1:]), ("The fox is {mask}.", "unbelievable")]
+    asked: Any = {"model": str(tiny("gpt2")), "corpus": pd.DataFrame(rows, columns=["text", "good"])}
+    found = probe("lama", readout="left_to_right", **asked)
+    kept = found.predictions("lama", LAYERS)
+    for text, token, (_, row) in zip(texts, known[::3], kept.iterrows(), strict=False):
+        with torch.inference_mode():
+            logits = model(torch.tensor([[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]]])).logits[0, -1]
+        entry = tokenizer.get_vocab()[token]
+        assert row["rank"] == 1 + int((logits > logits[entry]).sum())
+        assert row["probability"] == pytest.approx(float(logits.softmax(-1)[entry]), abs=1e-5)
+        assert row["predicted"] == _prompts.spell_pieces(load_encoder(str(tiny("gpt2"))), [int(logits.argmax())])[0]
+    shown = " ".join(str(found).split())
+    assert "words after the mask, which are hidden from a left-to-right model" in shown
+    assert "not in the vocabulary" in shown
+    with pytest.raises(BertologyError, match="the readout left_to_right.v1 has no form: leave it out"):
+        probe("lama", readout={"name": "left_to_right", "settings": {"form": "original"}}, **asked)
+    with pytest.raises(ModelError, match="does not read left to right"):
+        probe("lama", readout="left_to_right", **asked | {"model": str(tiny("bert"))})
 
 
 def test_pairs_are_put_to_a_discriminator(tiny: Tiny, tmp_path: Path) -> None:
