@@ -24,21 +24,62 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bertology._lazy import scipy
 from bertology.causal import CausalItems, CausalProbe
 from bertology.cloze.prompts import encode, too_long
 from bertology.corpora import Sentences
 from bertology.corpora.prompts import Form, required_tables
 from bertology.errors import CorpusError, ModelError, listed
 from bertology.measures import sum_metric
-from bertology.measures.association import SETS, Floats, association_p, left_out_effects
-from bertology.measures.sums import LayerSums, by_layer, jackknife_sums, ratio_sums
+from bertology.measures.sums import Floats, LayerSums, by_layer, jackknife_sums, ratio_sums
 from bertology.probing import ControlNote, GeometryCounts, RunningModel
 
+SETS = ("target_x", "target_y", "attribute_a", "attribute_b")
+"""The sets of an association test."""
+_MOST_PARTITIONS = 100_000
 _FORM = Form(needs=("set", "text"), may=("word", "group", "id"), aliases={"group": ("group", "test"), "id": ()})
 _CAUTION = (
     "mean association of X minus that of Y, in standard deviations: it depends on templates and words as no bias would "
     "(May et al. 2019), and does not predict the bias of applications (Goldfarb-Tarrant et al. 2021)"
 )
+
+
+def _associations(x: Floats, y: Floats, a: Floats, b: Floats) -> list[Floats]:
+    """``[target]`` of both sets of ``[vector, dim]`` targets, the mean cosine with A minus that with B."""
+    x, y, a, b = (some / np.linalg.norm(some, axis=1, keepdims=True) for some in (x, y, a, b))
+    return [np.asarray((some @ a.T).mean(1) - (some @ b.T).mean(1)) for some in (x, y)]
+
+
+def _effect_size(*sets: Floats) -> float:
+    """The difference of the targets' mean associations in standard deviations (n − 1) of all, between −2 and 2; NaN
+    where all are the same."""
+    x, y = _associations(*sets)
+    spread = np.std([*x, *y], ddof=1)
+    return float((x.mean() - y.mean()) / spread) if spread > 1e-12 else np.nan
+
+
+def left_out_effects(*sets: Floats) -> Floats:
+    """``[1 + vector]`` the effect size of all vectors, and without each, in the order of the sets."""
+    values = [_effect_size(*sets)]
+    for number, some in enumerate(sets):
+        rest = ([*sets[:number], np.delete(some, one, axis=0), *sets[number + 1 :]] for one in range(len(some)))
+        values += [_effect_size(*left) for left in rest]
+    return np.array(values)
+
+
+def association_p(*sets: Floats) -> float:
+    """The one-sided p-value: the share of divisions of the targets into two sets of these sizes with as large a
+    difference, of all where they are 100,000 or fewer, else of so many random ones."""
+    found = scipy.stats.permutation_test(
+        _associations(*sets),
+        lambda one, other, axis: one.mean(axis=axis) - other.mean(axis=axis),
+        vectorized=True,
+        n_resamples=_MOST_PARTITIONS,
+        batch=1000,
+        alternative="greater",
+        random_state=np.random.default_rng(0),  # its name in all versions of scipy from 1.13 on
+    )
+    return float(found.pvalue)
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,7 +345,7 @@ def test_facts_are_put_to_a_decoder(tiny: Tiny) -> None:
     shown = " ".join(str(found).split())
     assert "words after the mask, which are hidden from a left-to-right model" in shown
     assert "not in the vocabulary" in shown
-    with pytest.raises(BertologyError, match="the readout left_to_right.v1 has no form: leave it out"):
+    with pytest.raises(BertologyError, match=r"the readout left_to_right\.v1 has no form: leave it out"):
         probe("lama", readout={"name": "left_to_right", "settings": {"form": "original"}}, **asked)
     with pytest.raises(ModelError, match="does not read left to right"):
         probe("lama", readout="left_to_right", **asked | {"model": str(tiny("bert"))})

@@ -12,7 +12,7 @@ import pytest
 from bertology import probe
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
-from bertology.measures.association import SETS, association_p, left_out_effects
+from bertology_probes.association import SETS, association_p, left_out_effects
 
 SIZES = (4, 4, 3, 5)
 
