@@ -3,19 +3,57 @@
 Winogender, Rudinger et al. (2018), *Gender Bias in Coreference Resolution*: sentences with an occupation, a participant
 and a pronoun that refers to one of them, whatever its gender. Asked is which pronoun a masked model puts there, by what
 it refers to; intervals resample occupations. Other tables have the masculine pronoun in ``good``, the feminine one in
-``bad``. To compare with statistics of occupations, as Rudinger et al. do, give a table whose ``group`` is the share of
-women, such as *under 25 %*: the copy of Winogender that is known by name (``dpr:WinoGender.txt``) has no statistics.
+``bad``. The share of masculine choices soon saturates; the log-odds of the two pronouns do not.
+
+As Rudinger et al. do, log-odds are compared with the share of women in each occupation, where it is given: in the
+column ``share_female`` of a table whose ``group`` is the occupation, or in ``occupations-stats.tsv`` of Winogender's
+own repository (``bls_pct_female``) next to ``WinoGender.txt``, whose copy known by name has no statistics. The
+correlation (Pearson) is that of the feminine pronoun's mean log-odds with the share, over occupations: near 1 for a
+model that follows the statistics. It is of sentences whose pronoun refers to the occupation; those about participants
+are a group of their own.
 
 What the number can bear is doubtful. Masculine pronouns are more frequent in text, whatever an occupation is, and two
 genders alone are asked about. A model that follows the statistics reproduces them; one that does not may be unfair all
 the same (cf. Blodgett et al. 2021).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._lazy import scipy
 from bertology.cloze import ClozeItems, ClozeProbe
+from bertology.corpora.prompts import read_item_table, share_of
 from bertology.corpora.prompts.sets import read_winogender
 from bertology.errors import CorpusError
+from bertology.measures import Metric
+from bertology.measures.metrics import PEARSON, ratio
+
+_CORRELATION = (
+    "Pearson's correlation over occupations of the feminine pronoun's mean log-odds with the share of women: a model "
+    "that follows the statistics reproduces them, and one that does not may be unfair all the same"
+)
+
+
+def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
+    """From counts ``[…, occupation, kind]`` of choices, in which an occupation counts as often as it is drawn."""
+    shares, times = np.array([share_of(label) for label in labels]), counts[..., 5]
+    x, y = np.nan_to_num(-ratio(counts[..., 4], counts[..., 2])), shares - shares.mean()
+    return PEARSON(np.stack([times * one for one in (np.ones_like(x), x, x * x, y, y * y, x * y)], axis=-1))
+
+
+def _p_value(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
+    """As ``scipy.stats.pearsonr`` has it; NaN of resamples, in which occupations are drawn several times."""
+    n, r = (counts[..., 5] > 0).sum(axis=-1), _correlation(counts, labels)
+    p = 2 * scipy.stats.beta.sf(np.abs(r), n / 2 - 1, n / 2 - 1, loc=-1, scale=2)
+    return np.where((counts[..., 5] <= 1).all(axis=-1), p, np.nan)
+
+
+def _has_share(group: str) -> bool:
+    return share_of(group) is not None
 
 
 @dataclass(frozen=True)
@@ -26,13 +64,25 @@ class PronounGender(ClozeProbe):
     subject = "meaning"
     reference = "Rudinger et al. 2018; cf. Blodgett et al. 2021"
     asks = "choices"
-    metrics = ("masculine_share", "micro_masculine_share")
+    metrics = (
+        "masculine_log_odds_nats",
+        *("masculine_share", "micro_masculine_share"),
+        Metric(
+            "female_share_correlation", True, _CORRELATION, _correlation, "choices", _has_share, bounds="correlation"
+        ),
+        Metric("female_share_p", False, "two-sided p-value of this correlation", _p_value, "choices", _has_share),
+    )
 
     def items(self, source: str) -> ClozeItems:
         """Sentences with a mask for the pronoun, by what it refers to."""
         if source == "pocket":
             raise CorpusError("the pocket world has no occupations with pronouns; give dpr:WinoGender.txt, or a table")
         return ClozeItems.of(read_winogender(source), clusters="occupations")
+
+    def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
+        """As of every cloze task; of a table with the shares of women each occupation is a group and a cluster."""
+        found = read_item_table(source, "pronouns", columns=columns)
+        return self.items(source) if found is None else ClozeItems.of(found, language=None)
 
 
 PROBE = PronounGender()

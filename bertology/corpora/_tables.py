@@ -4,6 +4,7 @@ import ast
 import contextlib
 import csv
 import json
+import math
 import re
 from array import array
 from collections import Counter
@@ -216,6 +217,19 @@ class Row:
         if isinstance(value, str) and (words := value.split()):
             return " ".join(words)
         raise self.error(column, f"a text{' or a whole number' * numbers}; mend the row or leave it out", found=found)
+
+    def as_float(self, column: str) -> float:
+        """A number; NaN where it is missing."""
+        value = plain(self.values[column])
+        if value is None or (isinstance(value, str) and value.strip() in ("", "NA", "NaN", "nan")):
+            return math.nan
+        try:
+            number = math.inf if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = math.inf
+        if math.isinf(number):
+            raise self.error(column, "a number, or NA where it is missing", found=value)
+        return number
 
     def list(self, column: str) -> list[Any]:
         """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""

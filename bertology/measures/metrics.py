@@ -368,7 +368,8 @@ class Grouped:
         return self._sums([scored, *among_first, ratio(scored, np.where(scored, ranks, 1))])
 
     def count_choices(self, scores: Floats, distractors: Floats) -> Floats:
-        """``[…, 4]`` choices made; correct ones; items scored; items with a correct answer more probable by over 0.01.
+        """``[…, 6]`` choices made; correct ones; items scored; items with a correct answer more probable by over 0.01;
+        the sum of differences of log probabilities; 1 where an item was scored.
 
         A tie is no choice: it counts neither as correct nor as wrong.
 
@@ -383,8 +384,10 @@ class Grouped:
                 scored & (scores > distractors),
                 scored,
                 scored & (np.exp(scores) - np.exp(distractors) > _SENSITIVE),
+                np.where(scored, scores - distractors, 0.0),
             ]
-        return self._sums(kinds)
+        counts = self._sums(kinds)
+        return np.concatenate([counts, counts[..., 2:3] > 0], axis=-1)
 
     def count_changes(self, ranks: NDArray[np.integer[Any]], scores: Floats, before: Floats) -> Floats:
         """``[…, 3]`` items scored; items with another prediction in a changed text; the sum of lost probability.
@@ -567,14 +570,10 @@ _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "p_at_10": ("answers", 3, 0, "share of answers among the first 10 predictions"),
     "p_at_100": ("answers", 4, 0, "share of answers among the first 100 predictions"),
     "mrr": ("answers", 5, 0, "mean reciprocal rank of the answer"),
-    "micro_p_at_1": ("answers", 1, 0, "share of answers that are predicted first"),
-    "micro_mrr": ("answers", 5, 0, "mean reciprocal rank of the answer"),
     "choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
-    "micro_choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
     "stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
-    "micro_stereotyped_share": ("choices", 1, 0, _STEREOTYPED),
     "masculine_share": ("choices", 1, 0, _MASCULINE),
-    "micro_masculine_share": ("choices", 1, 0, _MASCULINE),
+    "masculine_log_odds_nats": ("choices", 4, 2, "log-odds of the masculine against the feminine pronoun"),
     "sensitivity": ("choices", 3, 2, "share of items whose correct word is more probable by over 0.01"),
     "consistency": ("agreement", 1, 0, "share of pairs of phrasings of a fact with the same prediction"),
     "all_right": ("agreement", 3, 2, "share of facts that are predicted in all their phrasings"),
@@ -582,7 +581,10 @@ _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
     "probability_lost": ("changes", 2, 0, "probability that the first prediction loses in the changed text"),
 }
 """Metrics of cloze tasks: the kind of counts, two places in them, of which one is divided by the other, and what the
-quotient is; over all items where the name begins with ``micro_``, else its mean over groups."""
+quotient is, whose mean over groups is taken."""
+_ALSO_MICRO = ("p_at_1", "mrr", "choice_accuracy", "stereotyped_share", "masculine_share")
+"""Those that are taken over all items, too, under names that begin with ``micro_``."""
+_CLOZE_BOUNDS: Mapping[str, Bounds] = {"probability_lost": "correlation", "masculine_log_odds_nats": "none"}
 
 
 def _metrics() -> Iterator[Metric]:
@@ -603,11 +605,11 @@ def _metrics() -> Iterator[Metric]:
         known = (_has_correlation, "correlation") if function is _correlation else (_has_any, "share")
         yield Metric(name, True, description, function, kind, None, *known)  # type: ignore[arg-type]
     for name, (kind, above, below, description) in _CLOZE.items():
-        is_micro = name.startswith("micro_")
-        of = ", over all items" if is_micro else ", mean over groups"
-        bounds: Bounds = "correlation" if name == "probability_lost" else "share"
-        ratios = partial(_ratio_of_sums if is_micro else _mean_of_ratios, above, below)
-        yield Metric(name, True, description + of, ratios, kind, bounds=bounds)
+        ratios, bounds = partial(_mean_of_ratios, above, below), _CLOZE_BOUNDS.get(name, "share")
+        yield Metric(name, True, f"{description}, mean over groups", ratios, kind, bounds=bounds)
+        if name in _ALSO_MICRO:
+            ratios = partial(_ratio_of_sums, above, below)
+            yield Metric(f"micro_{name}", True, f"{description}, over all items", ratios, kind, bounds=bounds)
     explained = "share of the variance of the true numbers that is predicted (R²)"
     yield Metric("r2", True, explained, _r2, "numbers", bounds="none")
     ranks = "Spearman's rank correlation of true and predicted numbers"

@@ -12,5 +12,6 @@ from bertology.corpora.prompts._items import LeftOut as LeftOut
 from bertology.corpora.prompts._items import names_items as names_items
 from bertology.corpora.prompts._items import read_item_table as read_item_table
 from bertology.corpora.prompts._items import required_tables as required_tables
+from bertology.corpora.prompts._items import share_of as share_of
 from bertology.corpora.prompts._items import source_name as source_name
 from bertology.corpora.prompts._items import with_masks as with_masks

@@ -1,6 +1,7 @@
 """Cloze items: tables with a row an item, and what readers of published sets share: fields, masks, templates."""
 
 import contextlib
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -125,6 +126,27 @@ class ClozeItem:
         return "" if self.n_attractors is None else f"{self.n_attractors} attractor{'s' * (self.n_attractors != 1)}"
 
 
+_SHARE, NO_SHARE = "share_female", "no statistics of the occupation"
+
+
+def share_group(known: dict[str, str], occupation: str, row: Row, column: str) -> str:
+    """The group of an occupation with its share of women, ``nurse, 89.6 % women``; empty where the cell has none.
+
+    Those of other rows are ``known``, by occupation; a :class:`CorpusError` where they differ, or it is no percentage.
+    """
+    share = row.as_float(column)
+    group = "" if math.isnan(share) else f"{occupation}, {share:g} % women"
+    if known.setdefault(occupation, group) != group or (group and not 0 <= share <= 100):
+        raise row.error(column, "one percentage, from 0 to 100, for each occupation, or NA where there is none")
+    return group
+
+
+def share_of(group: str) -> float | None:
+    """The percentage of women that a :func:`share_group` names; None of other groups."""
+    found = re.search(r", (\S+) % women$", group)
+    return float(found[1]) if found else None
+
+
 ITEM_SUFFIXES = (*Tables.suffixes, ".json")
 _NO_TABLE = ("pocket", MADE)
 
@@ -175,6 +197,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
         id=("id", "pairid"),
     ),
     "choices": _form("text good bad", "other blind subject", "text other", "the two forms are the same"),
+    "pronouns": _form("text good bad", f"other blind subject {_SHARE}", "text other", "the two forms are the same"),
     "statements": _form("text good bad", "subject", "text", "the two answers are the same"),
     "answers": _form("text good", "blind subject", "text"),
     "facts": _form("text good subject", "blind", "text"),
@@ -274,13 +297,14 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
     if not len(table):
         raise CorpusError(f"{table.source}: no item in it, only names of columns; give the whole table")
     stem = corpus_name(table.source) if isinstance(table.source, Path) else table.source
+    shares = dict[str, str]()
     is_pair = "bad" in form.needs and not form.masked  # of two sentences
     has_languages = is_pair and len({*table.columns.get("lang", ())}) > 1
     # Texts are no numbers, as groups and words at a mask may be.
     texts = ("text", "other", "blind", *(("good", "bad") if is_pair else ()))
     for row in table.rows():
         cells, bad = dict[str, str](), list[str]()
-        for key, column in ((key, column) for key, names in columns.items() for column in names):
+        for key, column in ((key, column) for key, names in columns.items() if key != _SHARE for column in names):
             value, may_be_number = row.values[column], key not in texts
             if key == "bad" and not is_pair and (_tables.is_list(value) or re.fullmatch(r"\[.*\]", str(value))):
                 bad += [row.text(column, numbers=True, found=one) for one in row.list(column)]
@@ -291,6 +315,8 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
         group = f"{row.text('lang')} {group}" if has_languages else group
         name = f"{group}-{cells.pop('id')}" if "id" in cells else f"{stem}-{row.number}"
         cluster = cells.pop("cluster", "") or subject or name
+        if _SHARE in columns:
+            cluster, group = group, share_group(shares, group, row, columns[_SHARE][0])
         for key, text in ((key, cells[key]) for key in ("text", "other", "blind") if key in cells):
             column = columns[key][0]
             if subject and SUBJECT in text:
@@ -298,7 +324,9 @@ def items_in(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeIt
             cells[key] = text = with_masks(text, MASK)
             if key in form.masked and mask_trouble(text):
                 raise row.error(column, f"one mask, {MASK}, where the word is left out", found=text)
-        if form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
+        if not group:
+            yield LeftOut(name, cluster, NO_SHARE)
+        elif form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
             yield LeftOut(name, group, form.same)
         elif is_pair:
             yield ClozeItem(name, cluster, group, cells["good"], other=bad[0])

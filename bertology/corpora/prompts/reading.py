@@ -1,12 +1,10 @@
 """Reading times: how long people read each word of a text, with the length and frequency of the word."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bertology.corpora._files import wrong
-from bertology.corpora._tables import Columns, Form, Row, Stated, plain
+from bertology.corpora._tables import Columns, Form, Row, Stated
 from bertology.corpora.prompts._items import required_tables, source_name
 from bertology.errors import CorpusError
 
@@ -19,7 +17,6 @@ READING_MEASURES: Mapping[str, str] = {
     "n400": "N400",
 }
 """Measures, each with its column in the table of de Varda, Marelli & Amenta (2023)."""
-_MISSING = ("", "NA", "NaN", "nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +77,12 @@ def read_reading_times(source: Any, measure: str, *, columns: Stated | None = No
 def _word(row: Row, columns: Columns, measure: str) -> tuple[str, ReadWord]:
     """The text and the word of a row."""
     text, column = row.text(columns["text"][0]), columns["at"][0]
-    words, place = text.split(), _number(row, column)
+    words, place = text.split(), row.as_float(column)
     if not place.is_integer() or not 0 <= place < len(words):
         raise row.error(column, f"the number of a word from 0, at most {len(words) - 1}")
     word = words[int(place)]
     if "word" in columns and row.text(columns["word"][0], numbers=True) != word:
         raise row.error(columns["word"][0], f"{word!r}, the word {int(place)} of the text, counted from 0")
-    length = _number(row, columns["length"][0]) if "length" in columns else float(len(word))
-    time, frequency = (_number(row, columns[key][0]) for key in (measure, "frequency"))
+    length = row.as_float(columns["length"][0]) if "length" in columns else float(len(word))
+    time, frequency = (row.as_float(columns[key][0]) for key in (measure, "frequency"))
     return text, ReadWord(int(place), time, length, frequency)
-
-
-def _number(row: Row, column: str) -> float:
-    """The number in a cell; NaN where it is missing."""
-    value = plain(row.values[column])
-    if value is None or (isinstance(value, str) and value.strip() in _MISSING):
-        return math.nan
-    try:
-        number = math.inf if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.inf
-    if math.isinf(number):
-        raise wrong(f"{row.where}: column {column!r}", value, "a number, or NA where it is missing")
-    return number

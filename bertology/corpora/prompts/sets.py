@@ -13,7 +13,7 @@ from bertology.corpora._derived import number_word
 from bertology.corpora._files import T, line_blocks, suffix_of, wrong
 from bertology.corpora._named import load_corpus
 from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
-from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem, LeftOut
+from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, NO_SHARE, ClozeItem, LeftOut, share_group
 from bertology.errors import CorpusError
 
 _ARTICLE = "(a|an)"
@@ -326,13 +326,22 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
     it, are *his* and *her* before *'s*, *him* and *her* before *to* and *upon*, and else *he* and *she*; ``good`` is
     the masculine one. Sentences with *The someone* are left out, as no English.
 
+    Where ``occupations-stats.tsv`` of Winogender's own repository lies next to it, each occupation is a group of its
+    own, with the share of women (``bls_pct_female``); those that it does not have are left out.
+
     Raises:
-        CorpusError: there is no such file, or a sentence is not as it should be.
+        CorpusError: there is no such file, or a sentence or share is not as it should be.
     """
     path = data_path(source)
     if path.is_file() and suffix_of(path) != ".txt":
         raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path), nor="those of WinoGender.txt")
     path = path / "WinoGender.txt" if path.is_dir() else path
+    shares, statistics = dict[str, str](), path.with_name("occupations-stats.tsv")
+    if statistics.is_file():
+        table = read_table(statistics)
+        table.checked({"occupation": ("occupation",), "share_female": ("bls_pct_female",)})
+        for row in table.rows():
+            share_group(shares, row.text("occupation"), row, "bls_pct_female")
     for number, lines in line_blocks(path):
         text, _, candidates, meant = map(str.strip, lines) if len(lines) == 4 else [""] * 4
         occupation, _, participant = candidates.partition(",")
@@ -343,8 +352,10 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
         is_object, is_possessive = after.split()[0] in ("to", "upon"), after.startswith(_GENITIVE)
         he, she = ("his", "her") if is_possessive else ("him", "her") if is_object else ("he", "she")
         name, group = f"winogender-{number}", "occupation" if meant == occupation else "participant"
-        if text.startswith("The someone"):
-            yield LeftOut(name, group, "the someone: no English")
+        if shares and group == "occupation":
+            group = shares.get(occupation, "")
+        if text.startswith("The someone") or not group:
+            yield LeftOut(name, group or occupation, "the someone: no English" if group else NO_SHARE)
         else:
             text = f"{before}{MASK} {after.removeprefix(_GENITIVE)}"
             yield ClozeItem(name, occupation, group, text, he, rivals=(she,), kind="winogender")
