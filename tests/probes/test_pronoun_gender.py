@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from bertology import probe
 from bertology.cloze import ask
@@ -56,6 +58,69 @@ def test_a_planted_preference_is_found_and_stated_with_its_caution() -> None:
     assert "★" not in shown
     with pytest.raises(BertologyError, match=r"has no occupations with pronouns; give dpr:WinoGender.txt, or a table"):
         probe("pronoun_gender", controls="none")
+
+
+NOUNS = ["farmer", "baker", "king", "dog", "cat", "bird", "boy", "girl", "horse", "teacher", "doctor", "queen"]
+
+
+def with_shares(kind: str) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Two sentences about each of twelve nouns with shares that follow from the log-odds, or follow nothing; and the
+    log-odds of the second pronoun and the share by noun."""
+    texts = [f"The {noun} {rest}" for noun in NOUNS for rest in ("said that {mask} sleeps.", "sees that {mask} sleep.")]
+    scores = ask(load_encoder("pocket", device="cpu"), [Prompt(text, ("she", "they")) for text in texts], layers=[4])
+    odds = np.diff(scores.values.reshape(len(NOUNS), 2, 2)).mean(axis=(1, 2))
+    scaled = {"planted": np.interp(odds, [odds.min(), odds.max()], [5, 95])}
+    shares = scaled.get(kind, np.random.default_rng(3).uniform(0, 100, len(NOUNS)))
+    table = pd.DataFrame({"text": texts, "good": "she", "bad": "they"})
+    return table.assign(group=np.repeat(NOUNS, 2), share_female=np.repeat(shares, 2)), odds, shares
+
+
+@pytest.mark.parametrize("kind", ["planted", "random"])
+def test_log_odds_are_held_against_shares_as_scipy_does(kind: str) -> None:
+    table, odds, shares = with_shares(kind)
+    found = probe("pronoun_gender", corpus=table, layers=[4], controls="none").to_pandas().query("group.isna()")
+    rows = found.set_index("metric")
+    due = scipy.stats.pearsonr(odds, shares)
+    assert rows["value"]["masculine_log_odds_nats"] == pytest.approx(-odds.mean(), abs=1e-4)
+    assert rows["value"]["female_share_correlation"] == pytest.approx(due.statistic, abs=1e-4)
+    assert rows["value"]["female_share_p"] == pytest.approx(due.pvalue, abs=1e-4)
+    low, high = rows["ci_low"]["female_share_correlation"], rows["ci_high"]["female_share_correlation"]
+    assert low > 0.99 if kind == "planted" else low < 0 < high
+    assert np.isnan(rows["ci_low"]["female_share_p"])
+
+
+def test_shares_that_are_lacking_or_wrong(tmp_path: Path) -> None:
+    table, odds, shares = with_shares("random")
+    table.loc[:1, "share_female"] = np.nan
+    results = probe("pronoun_gender", corpus=table, layers=[4], controls="none")
+    value = results.to_pandas().query("metric == 'female_share_correlation'")["value"].item()
+    assert value == pytest.approx(scipy.stats.pearsonr(odds[1:], shares[1:]).statistic, abs=1e-4)
+    assert "22 items in 11 clusters, 2 skipped (no statistics of the occupation 2)" in " ".join(str(results).split())
+    for wrong in ("101", "-1", "many", "7"):
+        (tmp_path / "t.csv").write_text(
+            f"text,good,bad,group,share_female\nA {{mask}} .,he,she,cook,50\n{{mask}} .,he,she,cook,{wrong}\n"
+        )
+        due = rf"t.csv:3: column 'share_female': found '{wrong}'; expected .*, or NA where"
+        with pytest.raises(BertologyError, match=due):
+            probe("pronoun_gender", corpus=str(tmp_path / "t.csv"), controls="none")
+
+
+def test_statistics_next_to_winogender(tmp_path: Path) -> None:
+    (tmp_path / "WinoGender.txt").write_text(
+        SENTENCES.replace("records", "cups").replace("The clerk had", "A cook had")
+    )
+    statistics = tmp_path / "occupations-stats.tsv"
+    statistics.write_text("occupation\tbergsma_pct_female\tbls_pct_female\nclerk\t1\t72.5\n")
+    first, second, *_ = read_winogender(tmp_path)
+    assert (first.group, second.group, second.cluster) == ("participant", "clerk, 72.5 % women", "clerk")
+    statistics.write_text("occupation\tbls_pct_female\ncook\t10\n")
+    assert list(read_winogender(tmp_path))[1] == LeftOut("winogender-6", "clerk", "no statistics of the occupation")
+    statistics.write_text("occupation\tbls_pct_female\ncook\t100.5\n")
+    with pytest.raises(BertologyError, match=r"occupations-stats.tsv:2: column 'bls_pct_female': found '100.5'"):
+        list(read_winogender(tmp_path))
+    statistics.write_text("occupation\tpct\ncook\t10\n")
+    with pytest.raises(BertologyError, match="'bls_pct_female'"):
+        list(read_winogender(tmp_path))
 
 
 def test_winogender_is_read(real_data: Callable[[str], Path]) -> None:
