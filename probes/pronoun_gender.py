@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bertology._lazy import scipy
 from bertology.cloze import ClozeItems, ClozeProbe
-from bertology.corpora.prompts import read_item_table, share_of
+from bertology.corpora.prompts import share_of
 from bertology.corpora.prompts.sets import read_winogender
 from bertology.errors import CorpusError
 from bertology.measures import Metric
@@ -78,11 +78,6 @@ class PronounGender(ClozeProbe):
         if source == "pocket":
             raise CorpusError("the pocket world has no occupations with pronouns; give dpr:WinoGender.txt, or a table")
         return ClozeItems.of(read_winogender(source), clusters="occupations")
-
-    def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
-        """As of every cloze task; of a table with the shares of women each occupation is a group and a cluster."""
-        found = read_item_table(source, "pronouns", columns=columns)
-        return self.items(source) if found is None else ClozeItems.of(found, language=None)
 
 
 PROBE = PronounGender()

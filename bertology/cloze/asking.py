@@ -139,7 +139,7 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
                     top_ids[at, some][part], top_values[at, some][part] = found[2:]
 
     # A batch on each core, rather than every operation on all of them.
-    is_alone = encoder.is_gated or not encoder.has_masked_lm_head  # as twins have no head from the left
+    is_alone = encoder.is_gated or encoder.causal_head is not None  # twins are of masked models
     on_each_core(encoder, take, most=1 if is_alone else len(batches) or 1)
     return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
@@ -221,7 +221,7 @@ def ask(
     """
     check_answer_form(form)
     if form != "one_piece" and (ranks or left_alone or vocabulary is not None):
-        problem = "have no rank, no vocabulary of their own and no model that reads left to right"
+        problem = "have no rank, no vocabulary of their own and are not read from the left"
         raise ClozeError(f"answers scored as {form} {problem}: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
         raise ClozeError("nothing is asked: give at least one prompt with candidates, or ask for the top few")

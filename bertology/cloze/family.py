@@ -65,22 +65,21 @@ class _Cloze(Family):
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
             if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
                 raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
-            if config.readout in _OTHER_HEADS and (given := config.settings.keys() - {"vocabulary"}):
-                names = ", ".join(sorted(given))
-                raise BertologyError(f"task {probe.task}: the readout {config.readout} has no {names}: leave it out")
+            if config.readout in _OTHER_HEADS and config.settings.keys() - {"vocabulary"}:
+                problem = "has no settings but a vocabulary: leave them out"
+                raise BertologyError(f"task {probe.task}: the readout {config.readout} {problem}")
         return configs
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, from left to right the last one; with the texts without what decides, where there are such, on
         the model that is asked about."""
-        layers = pair.layers_of(config)
-        if config.readout == _LEFT_TO_RIGHT and layers[-1] != pair.shape.n_layers:
+        layers, is_left = pair.layers_of(config), config.readout == _LEFT_TO_RIGHT
+        if is_left and layers[-1] != pair.shape.n_layers:
             raise BertologyError(f"task {probe.task}: {_LEFT_TO_RIGHT} reads the last layer alone: give --layers -1")
-        layers = layers[-1:] if config.readout == _LEFT_TO_RIGHT else layers
+        layers = layers[-1:] if is_left else layers
         with_blind = "blind" in pair.request.controls and init == pair.request.init
-        # The words that decide come before the mask: without them a left-to-right model has no text.
-        can_be_blind = with_blind and config.readout != _LEFT_TO_RIGHT
-        can_be_blind = can_be_blind and any(item.blind for item in _items_of(pair, probe).items)
+        # The words that decide are masks in the blind text, which a left-to-right model cannot read.
+        can_be_blind = with_blind and not is_left and any(item.blind for item in _items_of(pair, probe).items)
         words = config.settings.get("vocabulary")
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
         if config.readout == _TUNED_LENS:
@@ -419,9 +418,8 @@ class Asked:
     def _rank(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers) -> _Left:
         """The place of each answer, or of the best of those that are as right."""
         prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
-        from_left = self.other_head == _LEFT_TO_RIGHT
-        how: Any = {"ranks": True, "top": 1, "vocabulary": entries, "left_alone": from_left}
-        scores = ask(self.encoder, prompts, layers=self.layers, **how)
+        how: Any = {"ranks": True, "top": 1, "left_alone": self.other_head == _LEFT_TO_RIGHT}
+        scores = ask(self.encoder, prompts, layers=self.layers, vocabulary=entries, **how)
         for place, item in enumerate(items):
             n, values, ranks = 1 + len(item.accepted), scores.of(place), scores.ranks_of(place)
             # An item is lost only if none of its answers can be scored.

@@ -25,8 +25,6 @@ FINAL_NORM: dict[str, str | None] = {
 Lens = Callable[[int, Tensor], Tensor]
 """Function from a layer and its ``[place, dim]`` hidden states to the states that the masked-LM head reads."""
 
-_LOGITS_AT_ONCE = 1 << 24
-
 
 class LanguageHead:
     """A model's language-model head in two steps: features of hidden states, and their projection to the vocabulary.
@@ -59,16 +57,6 @@ class LanguageHead:
             return nn.functional.linear(features, self._last.weight, self._last.bias)
         bias = None if self._last.bias is None else self._last.bias[candidates]
         return nn.functional.linear(features, self._last.weight[candidates], bias)
-
-    @torch.inference_mode()
-    def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
-        """``[place]`` ln of the probability of ``entries [place]``, from ``[place, dim]`` states of the last layer."""
-        most = max(1, _LOGITS_AT_ONCE // self.n_entries)
-        found = []
-        for states, chosen in zip(torch.split(hidden, most), torch.split(entries, most), strict=True):
-            logits = self.logits(self.features(states)).float()
-            found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
-        return torch.cat(found)
 
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
         inputs: list[Tensor] = []

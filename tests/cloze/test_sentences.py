@@ -345,7 +345,7 @@ def test_facts_are_put_to_a_decoder(tiny: Tiny) -> None:
     shown = " ".join(str(found).split())
     assert "words after the mask, which are hidden from a left-to-right model" in shown
     assert "not in the vocabulary" in shown
-    with pytest.raises(BertologyError, match=r"the readout left_to_right\.v1 has no form: leave it out"):
+    with pytest.raises(BertologyError, match=r"the readout left_to_right\.v1 has no settings but a vocabulary"):
         probe("lama", readout={"name": "left_to_right", "settings": {"form": "original"}}, **asked)
     with pytest.raises(ModelError, match="does not read left to right"):
         probe("lama", readout="left_to_right", **asked | {"model": str(tiny("bert"))})
@@ -463,9 +463,9 @@ def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
     encoder = load_encoder(str(tiny("gpt2")), device="cpu")
     assert encoder.causal_head is not None
     states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
-    n_entries = encoder.causal_head.n_entries
-    every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
-    assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)
+    logits = encoder.causal_head.logits(encoder.causal_head.features(states[-1:]))[0]
+    every = ask(encoder, [Prompt("A {mask}", tuple(range(len(logits))))], left_alone=True).values
+    assert float(np.exp(every).sum()) == pytest.approx(1, abs=1e-4)
 
 
 def test_continuations_are_scored_after_their_contexts(encoder: Encoders, tiny: Tiny) -> None:

@@ -160,7 +160,7 @@ class ItemForm(Form):
     without what decides. ``good`` is what is right: the grammatical sentence, the word at the mask, or of next
     sentences ``next`` or ``other``; ``bad`` is what is wrong, of words several columns, or a list in one. Scores are
     told apart by ``group``, and items of one ``cluster`` are drawn together where intervals are made: those of one
-    subject, unless clusters are named.
+    subject, unless clusters are named. A group of ``choices`` with ``share_female`` is an occupation and a cluster.
     """
 
     masked: tuple[str, ...] = ()
@@ -196,8 +196,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
         group=("group", "uid", "phenomenon"),
         id=("id", "pairid"),
     ),
-    "choices": _form("text good bad", "other blind subject", "text other", "the two forms are the same"),
-    "pronouns": _form("text good bad", f"other blind subject {_SHARE}", "text other", "the two forms are the same"),
+    "choices": _form("text good bad", f"other blind subject {_SHARE}", "text other", "the two forms are the same"),
     "statements": _form("text good bad", "subject", "text", "the two answers are the same"),
     "answers": _form("text good", "blind subject", "text"),
     "facts": _form("text good subject", "blind", "text"),
