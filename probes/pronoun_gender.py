@@ -19,6 +19,7 @@ the same (cf. Blodgett et al. 2021).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from bertology._lazy import scipy
 from bertology.cloze import ClozeItems, ClozeProbe
-from bertology.corpora.prompts import share_of
+from bertology.corpora.prompts import BY_SHARE
 from bertology.corpora.prompts.sets import read_winogender
 from bertology.errors import CorpusError
 from bertology.measures import Metric
@@ -40,7 +41,7 @@ _CORRELATION = (
 
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
     """From counts ``[…, occupation, kind]`` of choices, in which an occupation counts as often as it is drawn."""
-    shares, times = np.array([share_of(label) for label in labels]), counts[..., 5]
+    shares, times = np.array([float(BY_SHARE.findall(label)[0]) for label in labels]), counts[..., 5]
     x, y = np.nan_to_num(-ratio(counts[..., 4], counts[..., 2])), shares - shares.mean()
     return PEARSON(np.stack([times * one for one in (np.ones_like(x), x, x * x, y, y * y, x * y)], axis=-1))
 
@@ -52,8 +53,7 @@ def _p_value(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]
     return np.where((counts[..., 5] <= 1).all(axis=-1), p, np.nan)
 
 
-def _has_share(group: str) -> bool:
-    return share_of(group) is not None
+_of_shares = partial(Metric, count_kind="choices", which=lambda group: bool(BY_SHARE.search(group)))
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,8 @@ class PronounGender(ClozeProbe):
     metrics = (
         "masculine_log_odds_nats",
         *("masculine_share", "micro_masculine_share"),
-        Metric(
-            "female_share_correlation", True, _CORRELATION, _correlation, "choices", _has_share, bounds="correlation"
-        ),
-        Metric("female_share_p", False, "two-sided p-value of this correlation", _p_value, "choices", _has_share),
+        _of_shares("female_share_correlation", True, _CORRELATION, _correlation, bounds="correlation"),
+        _of_shares("female_share_p", False, "two-sided p-value of this correlation", _p_value),
     )
 
     def items(self, source: str) -> ClozeItems:

@@ -1,7 +1,7 @@
 """Sentences scored: pseudo-log-likelihoods, next sentences, and the surprisal of each word."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
@@ -127,7 +127,8 @@ def pseudo_log_likelihood(
 ) -> SentenceScores:
     """The sum over a sentence's pieces of the log-probability of each where it is masked (Salazar et al. 2020, §2).
 
-    Masked copies of all sentences are batched together by length; equal ones, as in minimal pairs, are read once.
+    Masked copies of all sentences are batched together by length; equal ones near each other, as in minimal pairs, are
+    read once.
 
     Args:
         encoder: a masked language model.
@@ -153,24 +154,17 @@ def pseudo_log_likelihood(
         raise ClozeError("sentences are scored as original, within_word_l2r or appended_masks: choose one of them")
     if not sentences:
         raise ClozeError("no sentence: give at least one")
-    wanted = Wanted(layers=chosen_layers(encoder, layers))
-    distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
-    texts: list[Text] = []
+    texts = list(_texts(encoder, sentences, n_more=more_masks(form)))
 
     def queries(text: Text) -> Iterator[Query]:
         """The pieces of a sentence, each masked in turn."""
         inside = range(encoder.n_prefix, encoder.n_prefix + len(text.ids))
-        copies = masked_copies(text.whole, inside, text.words, encoder.mask_id, form)
-        texts.append(text._replace(whole=[], words=[]))
-        return itertools.starmap(Query, copies)
+        return itertools.starmap(Query, masked_copies(text.whole, inside, text.words, encoder.mask_id, form))
 
-    progress.start(len(distinct), unit="sentences")
-    found = _texts(encoder, list(distinct), n_more=more_masks(form))
-    read = read_places(encoder, map(queries, found), wanted, progress)
-    numbers, starts = [distinct[text] for text in sentences], np.cumsum([0, *(len(text.ids) for text in texts)])
-    places = np.concatenate([np.arange(*starts[number : number + 2]) for number in numbers])
-    of_text = [texts[number] for number in numbers]
-    return _scores(encoder, sentences, of_text, read.values[:, places], layers=wanted.layers, form=form)
+    wanted = Wanted(layers=chosen_layers(encoder, layers))
+    progress.start(len(texts), unit="sentences")
+    read = read_places(encoder, map(queries, texts), wanted, progress)
+    return _scores(encoder, sentences, texts, read.values, layers=wanted.layers, form=form)
 
 
 def shared_totals(scores: SentenceScores) -> Floats:
@@ -202,8 +196,9 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     Raises:
         ModelError: the model is no left-to-right one, or has no token for the beginning of a text.
     """
-    reader = from_left(encoder)
-    return _causal(reader, sentences, _texts(reader, sentences), text_start(reader), silent)
+    reader, start = from_left(encoder), text_start(encoder)
+    texts = list(_texts(reader, sentences, n_more=len(start) - encoder.n_prefix))
+    return _causal(reader, sentences, texts, start, silent)
 
 
 @Encoder.comes_first
@@ -489,13 +484,13 @@ def surprisal(
     if not len(sentences):
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
-    read, words_of = read_sentences(encoder, sentences)
+    start = text_start(encoder) if encoder.causal_head is not None and first == "bos" else []
+    read, words_of = read_sentences(encoder, sentences, n_more=max(0, len(start) - encoder.n_prefix))
     written = [sentences.text(number) for number in range(len(sentences))]
     if encoder.causal_head is None:
         scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)
     else:
-        reader, start = from_left(encoder), text_start(encoder) if first == "bos" else []
-        scores = _causal(reader, written, read, start, progress)
+        scores = _causal(from_left(encoder), written, read, start, progress)
     left_out = {one.item for one in scores.excluded}
     of_read = (words for number, words in enumerate(words_of) if number not in left_out)
     return Surprisals(
@@ -508,9 +503,9 @@ def surprisal(
     )
 
 
-def read_sentences(encoder: Encoder, sentences: Sentences) -> tuple[list[Text], list[Integers]]:
-    """Sentences in pieces, and the word of each piece, numbered through all of them."""
-    texts = list(_texts(encoder, [sentences.text(number) for number in range(len(sentences))]))
+def read_sentences(encoder: Encoder, sentences: Sentences, *, n_more: int = 0) -> tuple[list[Text], list[Integers]]:
+    """Sentences in pieces, as of :func:`_texts`, and the word of each piece, numbered through all of them."""
+    texts = list(_texts(encoder, [sentences.text(number) for number in range(len(sentences))], n_more=n_more))
     cut, words_of = encoder.tokenize(sentences, on_long="window"), list[Integers]()
     for text, (start, stop) in zip(texts, itertools.pairwise(sentences.starts.tolist()), strict=True):
         firsts, lasts = (
@@ -524,20 +519,16 @@ def read_sentences(encoder: Encoder, sentences: Sentences) -> tuple[list[Text], 
 
 
 def _causal(
-    reader: Encoder, sentences: Sequence[str], texts: Iterable[Text], start: Sequence[int], progress: Progress
+    reader: Encoder, sentences: Sequence[str], texts: Sequence[Text], start: Sequence[int], progress: Progress
 ) -> SentenceScores:
     """Scores of sentences, each piece given those before it and ``start``; without a start the first has none."""
-    kept: list[Text] = []
 
     def queries(text: Text) -> Iterator[Query]:
-        reason = text.reason or too_long(reader, len(start) + len(text.ids))
-        kept.append(Text([] if reason else text.ids, reason))
-        whole = [*start, *kept[-1].ids]
-        if whole and not start:
-            yield Query(whole, 0)
-        yield from (Query(whole, place - 1, whole[place]) for place in range(max(1, len(start)), len(whole)))
+        whole = [*start, *text.ids]
+        for place in range(len(start), len(whole)):
+            yield Query(whole, place - 1, whole[place]) if place else Query(whole, place)
 
-    progress.start(len(sentences), unit="texts")
     wanted = Wanted(layers=(reader.n_layers,))
+    progress.start(len(texts), unit="texts")
     read = read_places(reader, map(queries, texts), wanted, progress)
-    return _scores(reader, sentences, kept, read.values, layers=wanted.layers, form="original")
+    return _scores(reader, sentences, texts, read.values, layers=wanted.layers, form="original")

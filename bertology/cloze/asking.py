@@ -249,15 +249,13 @@ def _scores(
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
     # A left-to-right model reads the text before the mask.
-    start, mask = (None, encoder.mask_token) if encoder.causal_head is None else (text_start(encoder), MASK)
-    written = (one.written(mask) if start is None else one.segments[0].rstrip() for one in prompts)
+    start, mask = ([], encoder.mask_token) if encoder.causal_head is None else (text_start(encoder), MASK)
+    written = (one.segments[0].rstrip() if start else one.written(mask) for one in prompts)
     by_text = by_key((text, number) for number, text in enumerate(written))
 
     def queries(numbers: list[int], encoding: Any) -> Iterator[Query]:
         """Those of all prompts of one text, so that it is read once."""
-        ids: list[int] = encoding.ids
-        if start is not None:
-            ids = [*start, *ids[encoder.n_prefix : len(ids) - encoder.n_suffix]]
+        ids: list[int] = [*start, *encoding.ids]
         masks = [len(ids) - 1] if start else [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
         for number in numbers:
             prompt, asked = prompts[number], prompts[number].asked
@@ -284,17 +282,15 @@ def _scores(
                     reasons[number, place] = reason
                     continue
                 piece = masks[asked]
-                copies: Iterable[tuple[list[int], int, int]] = [(ids, piece, answer.pieces[0])]
-                if form != "one_piece":
-                    whole = [*ids[:piece], *answer.pieces, *ids[piece + 1 :]]
-                    of_answer = range(piece, piece + len(answer.pieces))
-                    copies = masked_copies(whole, of_answer, answer.words, encoder.mask_id, form)
-                for one in copies:
+                whole = [*ids[:piece], *answer.pieces, *ids[piece + 1 :]]
+                of_answer = range(piece, piece + len(answer.pieces))
+                for one in masked_copies(whole, of_answer, answer.words, ids[piece], form):
                     slots.append(int(candidate_starts[number]) + place)
                     yield Query(*one)
 
     progress.start(len(by_text), unit="texts")
-    read = read_places(encoder, map(queries, by_text.values(), encode(encoder, list(by_text))), wanted, progress)
+    encodings = encode(encoder, list(by_text), bare=bool(start))
+    read = read_places(encoder, map(queries, by_text.values(), encodings), wanted, progress)
     slot, n_candidates = np.array(slots, dtype=np.int64), int(candidate_starts[-1])
     terms, masks = np.flatnonzero(slot >= 0), np.flatnonzero(slot < 0)
     is_scored = np.bincount(slot[terms], minlength=n_candidates) > 0

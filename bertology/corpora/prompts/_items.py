@@ -127,6 +127,8 @@ class ClozeItem:
 
 
 _SHARE, NO_SHARE = "share_female", "no statistics of the occupation"
+BY_SHARE = re.compile(r", ([0-9.e-]+) % women$")
+"""The end of the groups of :func:`share_group`, with the number."""
 
 
 def share_group(known: dict[str, str], occupation: str, row: Row, column: str) -> str:
@@ -139,12 +141,6 @@ def share_group(known: dict[str, str], occupation: str, row: Row, column: str) -
     if known.setdefault(occupation, group) != group or (group and not 0 <= share <= 100):
         raise row.error(column, "one percentage, from 0 to 100, for each occupation, or NA where there is none")
     return group
-
-
-def share_of(group: str) -> float | None:
-    """The percentage of women that a :func:`share_group` names; None of other groups."""
-    found = re.search(r", (\S+) % women$", group)
-    return float(found[1]) if found else None
 
 
 ITEM_SUFFIXES = (*Tables.suffixes, ".json")

@@ -12,8 +12,9 @@ from bertology.corpora._data import data_path
 from bertology.corpora._derived import number_word
 from bertology.corpora._files import T, line_blocks, suffix_of, wrong
 from bertology.corpora._named import load_corpus
-from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
-from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, NO_SHARE, ClozeItem, LeftOut, share_group
+from bertology.corpora._tables import JSON_SUFFIXES, Form, Tables, names_of_columns, read_table
+from bertology.corpora.prompts import _items
+from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem, LeftOut
 from bertology.errors import CorpusError
 
 _ARTICLE = "(a|an)"
@@ -318,6 +319,9 @@ def affordance_items() -> tuple[ClozeItem, ...]:
     return tuple(items)
 
 
+_STATISTICS = Form(("occupation", "bls_pct_female"))
+
+
 def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
     """Sentences of Winogender with a mask for the pronoun, by what it refers to: ``occupation`` or ``participant``.
 
@@ -337,11 +341,9 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
         raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path), nor="those of WinoGender.txt")
     path = path / "WinoGender.txt" if path.is_dir() else path
     shares, statistics = dict[str, str](), path.with_name("occupations-stats.tsv")
-    if statistics.is_file():
-        table = read_table(statistics)
-        table.checked({"occupation": ("occupation",), "share_female": ("bls_pct_female",)})
+    for table, names in _items.required_tables(statistics, _STATISTICS) if statistics.is_file() else ():
         for row in table.rows():
-            share_group(shares, row.text("occupation"), row, "bls_pct_female")
+            _items.share_group(shares, row.text(names["occupation"][0]), row, names["bls_pct_female"][0])
     for number, lines in line_blocks(path):
         text, _, candidates, meant = map(str.strip, lines) if len(lines) == 4 else [""] * 4
         occupation, _, participant = candidates.partition(",")
@@ -355,7 +357,7 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
         if shares and group == "occupation":
             group = shares.get(occupation, "")
         if text.startswith("The someone") or not group:
-            yield LeftOut(name, group or occupation, "the someone: no English" if group else NO_SHARE)
+            yield LeftOut(name, group or occupation, "the someone: no English" if group else _items.NO_SHARE)
         else:
             text = f"{before}{MASK} {after.removeprefix(_GENITIVE)}"
             yield ClozeItem(name, occupation, group, text, he, rivals=(she,), kind="winogender")
