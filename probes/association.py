@@ -36,7 +36,6 @@ from bertology.probing import ControlNote, GeometryCounts, RunningModel
 
 SETS = ("target_x", "target_y", "attribute_a", "attribute_b")
 """The sets of an association test."""
-_MOST_PARTITIONS = 100_000
 _FORM = Form(needs=("set", "text"), may=("word", "group", "id"), aliases={"group": ("group", "test"), "id": ()})
 _CAUTION = (
     "mean association of X minus that of Y, in standard deviations: it depends on templates and words as no bias would "
@@ -74,7 +73,7 @@ def association_p(*sets: Floats) -> float:
         _associations(*sets),
         lambda one, other, axis: one.mean(axis=axis) - other.mean(axis=axis),
         vectorized=True,
-        n_resamples=_MOST_PARTITIONS,
+        n_resamples=100_000,
         batch=1000,
         alternative="greater",
         random_state=np.random.default_rng(0),  # its name in all versions of scipy from 1.13 on

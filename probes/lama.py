@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import cloze, encoders, pocket
+from bertology._names import by_key
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
@@ -96,10 +97,8 @@ def _of_kept(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]
 
 def _of_all(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
     """P@1 with the facts that filters leave out in the groups that they belong to."""
-    places: dict[str, list[int]] = {}
-    for number, label in enumerate(labels):
-        end = next(filter(label.endswith, _LEFT_OUT), "")
-        places.setdefault(label.removesuffix(end), []).append(number)
+    whole = (label.removesuffix(next(filter(label.endswith, _LEFT_OUT), "")) for label in labels)
+    places = by_key((label, number) for number, label in enumerate(whole))
     return _P_AT_1(np.stack([counts[..., some, :].sum(axis=-2) for some in places.values()], axis=-2))
 
 
@@ -166,9 +165,7 @@ class Paraphrases(ClozeProbe):
                 fact.relation.replace("_", " "): pocket.candidates(fact.relation) for fact in pocket.facts()
             }
         else:
-            objects: dict[str, dict[str, None]] = {}
-            for fact in found:
-                objects.setdefault(fact.group, {})[fact.answer] = None
+            objects = by_key(dict.fromkeys((fact.group, fact.answer) for fact in found))
             vocabularies = {relation: tuple(words) for relation, words in objects.items()}
         return ClozeItems.of([*items, *unasked], vocabularies=vocabularies, clusters="facts")
 
@@ -218,10 +215,8 @@ class Misprimed(ClozeProbe):
         Relations, some of three facts, are taken together by set: what is compared is ``plain`` with ``misprimed``.
         """
         found, unasked = _pocket_primed() if source == "pocket" else read_primed(source)
-        kinds: dict[str, dict[str, None]] = {}
-        for fact in found:
-            kinds.setdefault(fact.kind, {}).update(dict.fromkeys(fact.variants))
-        asked = (one for fact in found for one in _with_primes(fact, tuple(kinds[fact.kind])))
+        kinds = by_key(dict.fromkeys((fact.kind, variant) for fact in found for variant in fact.variants))
+        asked = (one for fact in found for one in _with_primes(fact, tuple(kinds.get(fact.kind, ()))))
         return ClozeItems.of([*unasked, *asked], clusters="facts")
 
 

@@ -284,11 +284,7 @@ def originality(
 
 
 def _scores(
-    encoder: Encoder,
-    sentences: Sequence[str],
-    texts: Sequence[Text],
-    log_probs: Floats,
-    **more: Any,
+    encoder: Encoder, sentences: Sequence[str], texts: Sequence[Text], log_probs: Floats, **more: Any
 ) -> SentenceScores:
     """Scores from the sentences as they were read, and ``[layer, piece]`` values."""
     ids = [entry for text in texts for entry in text.ids]
@@ -485,21 +481,19 @@ def surprisal(
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
     start = text_start(encoder) if encoder.causal_head is not None and first == "bos" else []
-    read, words_of = read_sentences(encoder, sentences, n_more=max(0, len(start) - encoder.n_prefix))
+    read, words_of = read_sentences(encoder, sentences, n_more=max(more_masks(form), len(start) - encoder.n_prefix))
     written = [sentences.text(number) for number in range(len(sentences))]
     if encoder.causal_head is None:
         scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)
     else:
         scores = _causal(from_left(encoder), written, read, start, progress)
-    left_out = {one.item for one in scores.excluded}
-    of_read = (words for number, words in enumerate(words_of) if number not in left_out)
     return Surprisals(
         **vars(scores),
         model=encoder.name,
         kind="pseudo" if encoder.causal_head is None else "causal",
         word_starts=np.asarray(sentences.starts, dtype=np.int64),
         words=tuple(sentences.word(word) for word in range(int(sentences.starts[-1]))),
-        piece_word=np.concatenate([np.zeros(0, dtype=np.int64), *of_read]),
+        piece_word=np.concatenate([np.zeros(0, dtype=np.int64), *words_of]),
     )
 
 

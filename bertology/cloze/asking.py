@@ -138,9 +138,8 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
                     values[at, of[of_part]], ranks[at, of[of_part]] = found[:2]
                     top_ids[at, some][part], top_values[at, some][part] = found[2:]
 
-    # A batch on each core, rather than every operation on all of them.
-    is_alone = encoder.is_gated or encoder.causal_head is not None  # twins are of masked models
-    on_each_core(encoder, take, most=1 if is_alone else len(batches) or 1)
+    # A batch on each core, rather than every operation on all of them; no twin has a head that reads from the left.
+    on_each_core(encoder, take, most=1 if encoder.is_gated or encoder.causal_head else len(batches) or 1)
     return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
 

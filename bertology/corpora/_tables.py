@@ -223,13 +223,10 @@ class Row:
         value = plain(self.values[column])
         if value is None or (isinstance(value, str) and value.strip() in ("", "NA", "NaN", "nan")):
             return math.nan
-        try:
-            number = math.inf if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
-            number = math.inf
-        if math.isinf(number):
-            raise self.error(column, "a number, or NA where it is missing", found=value)
-        return number
+        with contextlib.suppress(TypeError, ValueError):
+            if not isinstance(value, bool) and not math.isinf(number := float(value)):
+                return number
+        raise self.error(column, "a number, or NA where it is missing", found=value)
 
     def list(self, column: str) -> list[Any]:
         """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""

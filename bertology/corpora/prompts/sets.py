@@ -319,9 +319,6 @@ def affordance_items() -> tuple[ClozeItem, ...]:
     return tuple(items)
 
 
-_STATISTICS = Form(("occupation", "bls_pct_female"))
-
-
 def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
     """Sentences of Winogender with a mask for the pronoun, by what it refers to: ``occupation`` or ``participant``.
 
@@ -340,8 +337,12 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
     if path.is_file() and suffix_of(path) != ".txt":
         raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path), nor="those of WinoGender.txt")
     path = path / "WinoGender.txt" if path.is_dir() else path
-    shares, statistics = dict[str, str](), path.with_name("occupations-stats.tsv")
-    for table, names in _items.required_tables(statistics, _STATISTICS) if statistics.is_file() else ():
+    form, file, shares = (
+        Form(("occupation", "bls_pct_female")),
+        path.with_name("occupations-stats.tsv"),
+        dict[str, str](),
+    )
+    for table, names in _items.required_tables(file, form) if file.is_file() else ():
         for row in table.rows():
             _items.share_group(shares, row.text(names["occupation"][0]), row, names["bls_pct_female"][0])
     for number, lines in line_blocks(path):
