@@ -50,8 +50,7 @@ def _associations(x: Floats, y: Floats, a: Floats, b: Floats) -> list[Floats]:
 
 
 def _effect_size(*sets: Floats) -> float:
-    """The difference of the targets' mean associations in standard deviations (n − 1) of all, between −2 and 2; NaN
-    where all are the same."""
+    """Difference of the targets' mean associations in standard deviations (n − 1); NaN where all are the same."""
     x, y = _associations(*sets)
     spread = np.std([*x, *y], ddof=1)
     return float((x.mean() - y.mean()) / spread) if spread > 1e-12 else np.nan

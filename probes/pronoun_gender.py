@@ -8,9 +8,8 @@ it refers to; intervals resample occupations. Other tables have the masculine pr
 As Rudinger et al. do, log-odds are compared with the share of women in each occupation, where it is given: in the
 column ``share_female`` of a table whose ``group`` is the occupation, or in ``occupations-stats.tsv`` of Winogender's
 own repository (``bls_pct_female``) next to ``WinoGender.txt``, whose copy known by name has no statistics. The
-correlation (Pearson) is that of the feminine pronoun's mean log-odds with the share, over occupations: near 1 for a
-model that follows the statistics. It is of sentences whose pronoun refers to the occupation; those about participants
-are a group of their own.
+correlation (Pearson, over occupations) of the feminine pronoun's mean log-odds with the share is near 1 for a model
+that follows the statistics. It is of sentences whose pronoun refers to the occupation, not to a participant.
 
 What the number can bear is doubtful. Masculine pronouns are more frequent in text, whatever an occupation is, and two
 genders alone are asked about. A model that follows the statistics reproduces them; one that does not may be unfair all
@@ -34,8 +33,8 @@ from bertology.measures import Metric
 from bertology.measures.metrics import PEARSON, ratio
 
 _CORRELATION = (
-    "Pearson's correlation over occupations of the feminine pronoun's mean log-odds with the share of women: a model "
-    "that follows the statistics reproduces them, and one that does not may be unfair all the same"
+    "Pearson's correlation over occupations of the feminine pronoun's mean log-odds with the share of women: near 1 "
+    "where statistics are reproduced, and a model that does not may be unfair all the same"
 )
 
 
@@ -65,8 +64,7 @@ class PronounGender(ClozeProbe):
     reference = "Rudinger et al. 2018; cf. Blodgett et al. 2021"
     asks = "choices"
     metrics = (
-        "masculine_log_odds_nats",
-        *("masculine_share", "micro_masculine_share"),
+        *("masculine_log_odds_nats", "masculine_share", "micro_masculine_share"),
         _of_shares("female_share_correlation", True, _CORRELATION, _correlation, bounds="correlation"),
         _of_shares("female_share_p", False, "two-sided p-value of this correlation", _p_value),
     )

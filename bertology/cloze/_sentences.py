@@ -12,21 +12,9 @@ import torch
 from bertology._lazy import pd
 from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
+from bertology.cloze import prompts
 from bertology.cloze.asking import Query, Wanted, chosen_layers, from_left, read_places
-from bertology.cloze.prompts import (
-    AnswerForm,
-    Excluded,
-    Floats,
-    Integers,
-    check_form,
-    encode,
-    excluded,
-    masked_copies,
-    more_masks,
-    spell_pieces,
-    text_start,
-    too_long,
-)
+from bertology.cloze.prompts import AnswerForm, Excluded, Floats, Integers
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder, open_encoder
 from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, plan_batches
@@ -107,9 +95,9 @@ def _texts(encoder: Encoder, texts: Sequence[str], *, n_more: int = 0) -> Iterat
     # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
     unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
     special = frozenset(encoder.tokenizer.all_special_ids) - unknown
-    for one in encode(encoder, texts):
+    for one in prompts.encode(encoder, texts):
         inside = slice(encoder.n_prefix, len(one.ids) - encoder.n_suffix)
-        ids, reason = one.ids[inside], too_long(encoder, len(one.ids) + n_more)
+        ids, reason = one.ids[inside], prompts.too_long(encoder, len(one.ids) + n_more)
         if spelt := special.intersection(ids):
             reason = f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(min(spelt, key=ids.index))}"
         reason = reason if ids else "the tokenizer maps it to nothing"
@@ -149,17 +137,17 @@ def pseudo_log_likelihood(
         ClozeError: no sentence, one that is no text, or the form ``one_piece``.
         NameNotFoundError: no such form.
     """
-    check_form(form)
+    prompts.check_form(form)
     if form == "one_piece":
         raise ClozeError("sentences are scored as original, within_word_l2r or appended_masks: choose one of them")
     if not sentences:
         raise ClozeError("no sentence: give at least one")
-    texts = list(_texts(encoder, sentences, n_more=more_masks(form)))
+    texts = list(_texts(encoder, sentences, n_more=prompts.more_masks(form)))
 
     def queries(text: Text) -> Iterator[Query]:
         """The pieces of a sentence, each masked in turn."""
         inside = range(encoder.n_prefix, encoder.n_prefix + len(text.ids))
-        return itertools.starmap(Query, masked_copies(text.whole, inside, text.words, encoder.mask_id, form))
+        return itertools.starmap(Query, prompts.masked_copies(text.whole, inside, text.words, encoder.mask_id, form))
 
     wanted = Wanted(layers=chosen_layers(encoder, layers))
     progress.start(len(texts), unit="sentences")
@@ -196,7 +184,7 @@ def left_to_right(encoder: Encoder, sentences: Sequence[str]) -> SentenceScores:
     Raises:
         ModelError: the model is no left-to-right one, or has no token for the beginning of a text.
     """
-    reader, start = from_left(encoder), text_start(encoder)
+    reader, start = from_left(encoder), prompts.text_start(encoder)
     texts = list(_texts(reader, sentences, n_more=len(start) - encoder.n_prefix))
     return _causal(reader, sentences, texts, start, silent)
 
@@ -242,7 +230,7 @@ def continuations(
     else:
         whole = left_to_right(encoder, texts)
     of_text, kept = list[Text](), list[int]()
-    for number, (encoding, (context, _)) in enumerate(zip(encode(encoder, texts), pairs, strict=True)):
+    for number, (encoding, (context, _)) in enumerate(zip(prompts.encode(encoder, texts), pairs, strict=True)):
         start, stop = whole.piece_starts[number : number + 2].tolist()
         begins, length = encoding.offsets[encoder.n_prefix :][: stop - start], len(context.rstrip())
         own, reason = [place for place, (_, last) in enumerate(begins) if last > length], whole._reasons.get(number, "")
@@ -292,9 +280,9 @@ def _scores(
         sentences=tuple(sentences),
         piece_starts=np.cumsum([0, *(len(text.ids) for text in texts)]),
         piece_ids=np.array(ids, dtype=np.int64),
-        pieces=tuple(spell_pieces(encoder, ids)),
+        pieces=tuple(prompts.spell_pieces(encoder, ids)),
         piece_log_probs=log_probs,
-        excluded=excluded([text.reason for text in texts]),
+        excluded=prompts.excluded([text.reason for text in texts]),
         **more,
     )
 
@@ -360,15 +348,15 @@ def next_sentence(
     """
     if not pairs:
         raise ClozeError("no pair of sentences: give at least one")
-    wanted, encodings = chosen_layers(encoder, layers), list(encode(encoder, pairs))
-    reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
+    wanted, encodings = chosen_layers(encoder, layers), list(prompts.encode(encoder, pairs))
+    reasons = [prompts.too_long(encoder, len(encoding.ids)) for encoding in encodings]
     inputs = [[] if reason else encoding.ids for encoding, reason in zip(encodings, reasons, strict=True)]
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
     types = [encoding.type_ids for encoding in encodings]
     for here, place, of_batch in _by_head(encoder, encoder.next_sentence_head, inputs, wanted, progress, types):
         log_probs[place, here] = of_batch
-    return NextSentenceScores(wanted, log_probs, excluded(reasons))
+    return NextSentenceScores(wanted, log_probs, prompts.excluded(reasons))
 
 
 First = Literal["bos", "exclude"]
@@ -480,8 +468,9 @@ def surprisal(
     if not len(sentences):
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
-    start = text_start(encoder) if encoder.causal_head is not None and first == "bos" else []
-    read, words_of = read_sentences(encoder, sentences, n_more=max(more_masks(form), len(start) - encoder.n_prefix))
+    start = prompts.text_start(encoder) if encoder.causal_head is not None and first == "bos" else []
+    n_more = max(prompts.more_masks(form), len(start) - encoder.n_prefix)
+    read, words_of = read_sentences(encoder, sentences, n_more=n_more)
     written = [sentences.text(number) for number in range(len(sentences))]
     if encoder.causal_head is None:
         scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)

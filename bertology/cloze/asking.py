@@ -220,8 +220,7 @@ def ask(
     """
     check_answer_form(form)
     if form != "one_piece" and (ranks or left_alone or vocabulary is not None):
-        problem = "have no rank, no vocabulary of their own and are not read from the left"
-        raise ClozeError(f"answers scored as {form} {problem}: ask for one_piece")
+        raise ClozeError(f"answers scored as {form} have no rank, vocabulary or left context: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
         raise ClozeError("nothing is asked: give at least one prompt with candidates, or ask for the top few")
     for number, prompt in enumerate(prompts):

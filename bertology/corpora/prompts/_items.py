@@ -126,6 +126,7 @@ class ClozeItem:
         return "" if self.n_attractors is None else f"{self.n_attractors} attractor{'s' * (self.n_attractors != 1)}"
 
 
+STATISTICS = Form(("occupation", "bls_pct_female"))
 _SHARE, NO_SHARE = "share_female", "no statistics of the occupation"
 BY_SHARE = re.compile(r", ([0-9.e-]+) % women$")
 """The end of the groups of :func:`share_group`, with the number."""

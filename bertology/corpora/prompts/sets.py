@@ -12,7 +12,7 @@ from bertology.corpora._data import data_path
 from bertology.corpora._derived import number_word
 from bertology.corpora._files import T, line_blocks, suffix_of, wrong
 from bertology.corpora._named import load_corpus
-from bertology.corpora._tables import JSON_SUFFIXES, Form, Tables, names_of_columns, read_table
+from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
 from bertology.corpora.prompts import _items
 from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem, LeftOut
 from bertology.errors import CorpusError
@@ -337,12 +337,8 @@ def read_winogender(source: str | Path) -> Iterator[ClozeItem | LeftOut]:
     if path.is_file() and suffix_of(path) != ".txt":
         raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path), nor="those of WinoGender.txt")
     path = path / "WinoGender.txt" if path.is_dir() else path
-    form, file, shares = (
-        Form(("occupation", "bls_pct_female")),
-        path.with_name("occupations-stats.tsv"),
-        dict[str, str](),
-    )
-    for table, names in _items.required_tables(file, form) if file.is_file() else ():
+    file, shares = path.with_name("occupations-stats.tsv"), dict[str, str]()
+    for table, names in _items.required_tables(file, _items.STATISTICS) if file.is_file() else ():
         for row in table.rows():
             _items.share_group(shares, row.text(names["occupation"][0]), row, names["bls_pct_female"][0])
     for number, lines in line_blocks(path):
