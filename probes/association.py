@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertology._lazy import scipy
 from bertology.causal import CausalItems, CausalProbe
 from bertology.cloze.prompts import encode, too_long
 from bertology.corpora import Sentences
@@ -68,7 +67,9 @@ def left_out_effects(*sets: Floats) -> Floats:
 def association_p(*sets: Floats) -> float:
     """The one-sided p-value: the share of divisions of the targets into two sets of these sizes with as large a
     difference, of all where they are 100,000 or fewer, else of so many random ones."""
-    found = scipy.stats.permutation_test(
+    from scipy.stats import permutation_test  # here, so that listing the tasks does not wait for it
+
+    found = permutation_test(
         _associations(*sets),
         lambda one, other, axis: one.mean(axis=axis) - other.mean(axis=axis),
         vectorized=True,

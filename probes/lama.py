@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import cloze, encoders, pocket
-from bertology._names import by_key
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
@@ -97,9 +96,9 @@ def _of_kept(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]
 
 def _of_all(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
     """P@1 with the facts that filters leave out in the groups that they belong to."""
-    whole = (label.removesuffix(next(filter(label.endswith, _LEFT_OUT), "")) for label in labels)
-    places = by_key((label, number) for number, label in enumerate(whole))
-    return _P_AT_1(np.stack([counts[..., some, :].sum(axis=-2) for some in places.values()], axis=-2))
+    whole = [label.removesuffix(next(filter(label.endswith, _LEFT_OUT), "")) for label in labels]
+    places = ([number for number, one in enumerate(whole) if one == group] for group in dict.fromkeys(whole))
+    return _P_AT_1(np.stack([counts[..., some, :].sum(axis=-2) for some in places], axis=-2))
 
 
 def _lost(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
@@ -165,8 +164,9 @@ class Paraphrases(ClozeProbe):
                 fact.relation.replace("_", " "): pocket.candidates(fact.relation) for fact in pocket.facts()
             }
         else:
-            objects = by_key(dict.fromkeys((fact.group, fact.answer) for fact in found))
-            vocabularies = {relation: tuple(words) for relation, words in objects.items()}
+            objects = dict.fromkeys((fact.group, fact.answer) for fact in found)
+            groups = dict.fromkeys(group for group, _ in objects)
+            vocabularies = {one: tuple(word for group, word in objects if group == one) for one in groups}
         return ClozeItems.of([*items, *unasked], vocabularies=vocabularies, clusters="facts")
 
 
@@ -215,8 +215,9 @@ class Misprimed(ClozeProbe):
         Relations, some of three facts, are taken together by set: what is compared is ``plain`` with ``misprimed``.
         """
         found, unasked = _pocket_primed() if source == "pocket" else read_primed(source)
-        kinds = by_key(dict.fromkeys((fact.kind, variant) for fact in found for variant in fact.variants))
-        asked = (one for fact in found for one in _with_primes(fact, tuple(kinds.get(fact.kind, ()))))
+        kinds = dict.fromkeys((fact.kind, prime) for fact in found for prime in fact.variants)
+        primes = {one: tuple(prime for kind, prime in kinds if kind == one) for one, _ in kinds}
+        asked = (one for fact in found for one in _with_primes(fact, primes.get(fact.kind, ())))
         return ClozeItems.of([*unasked, *asked], clusters="facts")
 
 

@@ -5,11 +5,10 @@ and a pronoun that refers to one of them, whatever its gender. Asked is which pr
 it refers to; intervals resample occupations. Other tables have the masculine pronoun in ``good``, the feminine one in
 ``bad``. The share of masculine choices soon saturates; the log-odds of the two pronouns do not.
 
-As Rudinger et al. do, log-odds are compared with the share of women in each occupation, where it is given: in the
-column ``share_female`` of a table whose ``group`` is the occupation, or in ``occupations-stats.tsv`` of Winogender's
-own repository (``bls_pct_female``) next to ``WinoGender.txt``, whose copy known by name has no statistics. The
-correlation (Pearson, over occupations) of the feminine pronoun's mean log-odds with the share is near 1 for a model
-that follows the statistics. It is of sentences whose pronoun refers to the occupation, not to a participant.
+As there, log-odds are compared with the share of women in occupations, where it is given: by ``share_female`` in a table
+whose ``group`` is the occupation, by ``bls_pct_female`` in Winogender's own ``occupations-stats.tsv``, in one folder with
+``WinoGender.txt``. The correlation (Pearson, over occupations) of the feminine pronoun's mean log-odds with the share is
+near 1 for a model that follows the statistics; it is of sentences whose pronoun refers to the occupation.
 
 What the number can bear is doubtful. Masculine pronouns are more frequent in text, whatever an occupation is, and two
 genders alone are asked about. A model that follows the statistics reproduces them; one that does not may be unfair all
@@ -24,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._lazy import scipy
 from bertology.cloze import ClozeItems, ClozeProbe
 from bertology.corpora.prompts import BY_SHARE
 from bertology.corpora.prompts.sets import read_winogender
@@ -47,8 +45,10 @@ def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.floa
 
 def _p_value(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
     """As ``scipy.stats.pearsonr`` has it; NaN of resamples, in which occupations are drawn several times."""
+    from scipy.stats import beta  # here, so that listing the tasks does not wait for it
+
     n, r = (counts[..., 5] > 0).sum(axis=-1), _correlation(counts, labels)
-    p = 2 * scipy.stats.beta.sf(np.abs(r), n / 2 - 1, n / 2 - 1, loc=-1, scale=2)
+    p = 2 * beta.sf(np.abs(r), n / 2 - 1, n / 2 - 1, loc=-1, scale=2)
     return np.where((counts[..., 5] <= 1).all(axis=-1), p, np.nan)
 
 

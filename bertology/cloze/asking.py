@@ -61,8 +61,7 @@ def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, 
 
 
 def from_left(encoder: Encoder) -> Encoder:
-    """A left-to-right model as :func:`read_places` reads it, by what its head predicts after each place; a ModelError
-    for any other model."""
+    """A left-to-right model for :func:`read_places`, which reads what follows a place; a ModelError for any other."""
     if encoder.causal_head is None:
         raise ModelError(f"model {encoder.name}: it does not read left to right: choose such as gpt2, or masked_lm")
     reader = copy(encoder)

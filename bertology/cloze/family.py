@@ -57,8 +57,7 @@ class _Cloze(Family):
         assert isinstance(probe, ClozeProbe)
         is_pair = probe.asks == "next_sentence"
         others = _OTHER_HEADS if probe.asks in _OF_SENTENCES else (_LEFT_TO_RIGHT,) if probe.asks == "answers" else ()
-        masked = ("masked_lm.v1", _TUNED_LENS, *others)
-        readouts = ("next_sentence.v1",) if is_pair else masked
+        readouts = ("next_sentence.v1",) if is_pair else ("masked_lm.v1", _TUNED_LENS, *others)
         configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
             if is_pair and config.settings:
