@@ -5,10 +5,10 @@ and a pronoun that refers to one of them, whatever its gender. Asked is which pr
 it refers to; intervals resample occupations. Other tables have the masculine pronoun in ``good``, the feminine one in
 ``bad``. The share of masculine choices soon saturates; the log-odds of the two pronouns do not.
 
-As there, log-odds are compared with the share of women in occupations, where it is given: by ``share_female`` in a table
-whose ``group`` is the occupation, by ``bls_pct_female`` in Winogender's own ``occupations-stats.tsv``, in one folder with
-``WinoGender.txt``. The correlation (Pearson, over occupations) of the feminine pronoun's mean log-odds with the share is
-near 1 for a model that follows the statistics; it is of sentences whose pronoun refers to the occupation.
+As there, log-odds are compared with the share of women in occupations, where it is given: by ``share_female`` in a
+table whose ``group`` is the occupation, by ``bls_pct_female`` in Winogender's own ``occupations-stats.tsv``, in one
+folder with ``WinoGender.txt``. The correlation (Pearson, over occupations) of the feminine pronoun's mean log-odds with
+the share is near 1 for a model that follows the statistics; sentences about participants are left out of it.
 
 What the number can bear is doubtful. Masculine pronouns are more frequent in text, whatever an occupation is, and two
 genders alone are asked about. A model that follows the statistics reproduces them; one that does not may be unfair all
