@@ -422,7 +422,7 @@ def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: st
         return args, kwargs | {"output_hidden_states": True}
 
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
-        states = model.blocks.kept(output.hidden_states) if isinstance(model.blocks, ReturnedStates) else ()
+        states = model.blocks.kept(output.hidden_states) if isinstance(model.blocks, _modules.ReturnedStates) else ()
         for layer, state in enumerate(states[:-1]):
             keep(f"layer {layer}", state)
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
