@@ -27,13 +27,38 @@ _COMMON = {"top": "assets/top.html", "charts": "assets/charts.html", "end": "ass
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-class PageAndFigure(ABC):
-    """A result with an HTML page and a figure; a notebook displays the page."""
+class ShownPage(ABC):
+    """A result with an HTML page, which a notebook displays."""
 
     page_title: ClassVar[str]
     """Title of the frame in a notebook."""
     page_height: ClassVar[int]
     """Height of the frame in a notebook, in pixels."""
+
+    @property
+    @abstractmethod
+    def html(self) -> str:
+        """The page as text; it makes no request."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as one HTML file that needs no other file and no network.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        return write_page(path, self.html)
+
+    def _repr_html_(self) -> str:
+        return framed(self.html, title=self.page_title, height=self.page_height)
+
+
+class PageAndFigure(ShownPage):
+    """A result with an HTML page and a figure; a notebook displays the page."""
+
+    @property
+    def html(self) -> str:
+        """The page as text."""
+        return self.to_html()
 
     @abstractmethod
     def to_html(self) -> str:
@@ -49,12 +74,7 @@ class PageAndFigure(ABC):
         Raises:
             StoreError: the name ends otherwise, or the file cannot be written.
         """
-        if not is_page(path):
-            return self.plot().save(path)
-        return write_page(path, self.to_html())
-
-    def _repr_html_(self) -> str:
-        return framed(self.to_html(), title=self.page_title, height=self.page_height)
+        return super().save(path) if is_page(path) else self.plot().save(path)
 
 
 def is_page(path: str | Path | None) -> bool:

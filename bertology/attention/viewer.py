@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from bertology._lazy import figures
 from bertology._names import check_name, folder_name
-from bertology._page import asset, framed, full_page, write_page
+from bertology._page import ShownPage, asset, full_page
 from bertology.attention import maps as streaming
 from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
@@ -65,7 +65,7 @@ class Prediction(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionView:
+class AttentionView(ShownPage):
     """The page of one reading or several; shows itself in a notebook."""
 
     panels: "tuple[tuple[AttentionReading, ...], ...]"
@@ -73,6 +73,7 @@ class AttentionView:
     level: Level = "word"  # shown first
     weights: Weights = "raw"  # shown first
     threshold: float = 0.0  # weights below it are not drawn at first
+    page_title, page_height = "Attention", _HEIGHT
 
     @property
     def reading(self) -> "AttentionReading":
@@ -102,14 +103,6 @@ class AttentionView:
             },
             data=values,
         )
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file that needs no other file and no network.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
-        return write_page(path, self.html)
 
     def plot(self) -> "figures.ShownFigure":
         """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
@@ -155,9 +148,6 @@ class AttentionView:
             height = traitlets.Int(_HEIGHT).tag(sync=True)
 
         return AttentionWidget(page=self.html, state=state)
-
-    def _repr_html_(self) -> str:
-        return framed(self.html, title="Attention", height=_HEIGHT)
 
 
 def view(

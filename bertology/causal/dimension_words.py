@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bertology._lazy import pd
 from bertology._names import folder_name, layer_label
-from bertology._page import framed, full_page, write_page
+from bertology._page import ShownPage, full_page
 from bertology.causal.dimensions import LabelledStates, word_states
 from bertology.causal.erasing import Integers, WordLabels
 from bertology.corpora import Corpus, Sentences
@@ -46,7 +46,7 @@ class RankedDimension:
 
 
 @dataclass(frozen=True, eq=False)
-class RankedDimensions:
+class RankedDimensions(ShownPage):
     """The best dimensions of some layers for a task, with the words that they move most; shows as a page."""
 
     model: str
@@ -59,6 +59,7 @@ class RankedDimensions:
     """``[layer, dim]`` all dimensions of each layer, those that tell most of the label first."""
     best: tuple[RankedDimension, ...]
     """The best of each layer, in order."""
+    page_title, page_height = "Dimensions", 700
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row for each word, with its layer, dimension, end (``high`` or ``low``) and context."""
@@ -99,13 +100,6 @@ class RankedDimensions:
             task=self.task,
             layers=[(layer_label(one), [best for best in self.best if best.layer == one]) for one in self.layers],
         )
-
-    def save(self, path: Any) -> Any:
-        """Write the page."""
-        return write_page(path, self.html)
-
-    def _repr_html_(self) -> str:
-        return framed(self.html, title=f"Dimensions for {self.task}", height=700)
 
 
 def find_dimensions(

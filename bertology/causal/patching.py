@@ -20,20 +20,9 @@ from bertology._lazy import figures, pd
 from bertology._names import aligned as in_columns
 from bertology._names import by_key, check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
+from bertology.causal import targets
 from bertology.causal.items import Fact, subject_pairs
-from bertology.causal.targets import (
-    SPECIAL,
-    AlignedPair,
-    Decision,
-    Integers,
-    PatchPair,
-    Target,
-    align_pairs,
-    batches,
-    fitting_pairs,
-    ids_of,
-    word_names,
-)
+from bertology.causal.targets import AlignedPair, Decision, Integers, PatchPair, Target
 from bertology.cloze import Prompt, ask
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
@@ -242,7 +231,7 @@ class PatchingMap(PageAndFigure):
     def _cells(self) -> dict[str, Any]:
         """The effects as the page's script fills their table, the embeddings at the bottom."""
         words = self.pairs[0].words()
-        differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b} | {"changed"}
+        differ = {name for name, a, b in zip(targets.word_names(words), *words, strict=True) if a != b} | {"changed"}
         (low, high), cells = self._intervals, []
         for i, layer in reversed(list(enumerate(map(layer_label, self.layers)))):
             cells.append([number_cell(self.effects[i, j], low[i, j], high[i, j]) for j in range(len(self.places))])
@@ -261,9 +250,9 @@ class PatchingMap(PageAndFigure):
         }
 
 
-def name_of_score(targets: Sequence[Target]) -> str:
+def name_of_score(every: Sequence[Target]) -> str:
     """Name of the score of texts with these targets, all of one kind."""
-    first, *others = dict.fromkeys(targets)
+    first, *others = dict.fromkeys(every)
     if not others:
         return first.of(first.good, first.bad)
     what = "word" if first.kind == "word" else "label" if first.kind == "probe" else first.kind
@@ -275,9 +264,9 @@ def place_states(
     encoder: Encoder, aligned: Sequence[AlignedPair], layers: Sequence[int]
 ) -> Iterator[tuple[int, int, str, Tensor]]:
     """``[layer, piece, dim]`` states of each place of both texts of pairs, with number of the pair, side and name."""
-    for batch, rows in batches(encoder, aligned, 1):
+    for batch, rows in targets.batches(encoder, aligned, 1):
         for side in (0, 1):
-            states = Decision(encoder, rows).states(ids_of(rows, side), layers=layers)
+            states = Decision(encoder, rows).states(targets.ids_of(rows, side), layers=layers)
             stacked = torch.stack([states[layer].float().cpu() for layer in layers])  # [layer, pair, piece, dim]
             for row, number in enumerate(batch):
                 for name, pieces in aligned[number].places.items():
@@ -511,7 +500,7 @@ def patch(
     path_shares(steps)  # refuses fewer than one
     chosen = _layers(encoder, site, layers)
     check_changes(encoder, chosen, site, verb="patch")
-    kept, reasons = fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
+    kept, reasons = targets.fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
     from_, into = (0, 1) if direction == "denoise" else (1, 0)
     sources = {number: one.ids[from_] for number, one in kept.items()}
     if source in ("unrelated", "same_value"):
@@ -526,10 +515,10 @@ def patch(
         some = [ones[place] for place in batch]
         decision = Decision(encoder, some)
         of_source = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
-        passes = Passes(decision, of_source, ids_of(some, into), site=site)
+        passes = Passes(decision, of_source, targets.ids_of(some, into), site=site)
         if shifts is not None:
             passes.move(shifts([numbers[place] for place in batch]))
-        return passes, passes.source_scores if source == "pair" else decision.scores(ids_of(some, from_))
+        return passes, passes.source_scores if source == "pair" else decision.scores(targets.ids_of(some, from_))
 
     cells = [_cells(one, encoder.n_heads if site == "head" else 0) for one in ones]
     return PatchingMap(
@@ -542,7 +531,9 @@ def patch(
         steps=0 if method == "exact" else steps,
         clusters=tuple(asked[number].cluster or f"pair {number}" for number in kept),
         excluded=tuple(sorted(reasons.items())),
-        **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES), method=method, steps=steps),
+        **_measured(
+            encoder, ones, cells, chosen, start, last=(targets.SPECIAL, _ALL_PIECES), method=method, steps=steps
+        ),
     )
 
 
@@ -592,7 +583,7 @@ def _measured(
     def means(scores: Tensor) -> Floats:
         return np.asarray(scores.reshape(-1, n_draws).mean(1).numpy())
 
-    for batch, _ in batches(encoder, ones, 1 if method == "attribution" else n_draws * len(names)):
+    for batch, _ in targets.batches(encoder, ones, 1 if method == "attribution" else n_draws * len(names)):
         passes, of_source = start(batch)
         of_batch = [(place, cell) for place, number in enumerate(batch) for cell in cells[number]]
         rows = [(place * n_draws + draw, cell) for place, cell in of_batch for draw in range(n_draws)]
@@ -713,7 +704,7 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         is_first = (scores.ranks[-1] == 1).tolist()  # 0 where a fact is not scored
         every = zip(some, subject_pairs(some), is_first, strict=True)
         known = [(one, pair) for one, pair, yes in every if yes and pair]
-        aligned = align_pairs(encoder, [pair for _, pair in known], by_word=False)
+        aligned = targets.align_pairs(encoder, [pair for _, pair in known], by_word=False)
         found += [(one, at) for (one, _), at in zip(known, aligned, strict=True) if isinstance(at, AlignedPair)]
         n_known, n_asked = n_known + len(known), n_asked + len(some)
         if len(found) >= most:
@@ -730,11 +721,11 @@ def known_pairs(
     kept: list[PatchPair] = []
     reasons: list[str] = []
     for some in _in_random_order(pairs, 4 * most, seed):
-        aligned = align_pairs(encoder, some, by_word=False)
+        aligned = targets.align_pairs(encoder, some, by_word=False)
         reasons += [one for one in aligned if isinstance(one, str)]
         fitting = [(pair, one) for pair, one in zip(some, aligned, strict=True) if isinstance(one, AlignedPair)]
-        for batch, rows in batches(encoder, [one for _, one in fitting], 2):
-            differences = [Decision(encoder, rows).scores(ids_of(rows, side)) for side in (0, 1)]
+        for batch, rows in targets.batches(encoder, [one for _, one in fitting], 2):
+            differences = [Decision(encoder, rows).scores(targets.ids_of(rows, side)) for side in (0, 1)]
             is_known = ((differences[0] > 0) & (differences[1] < 0)).tolist()
             kept += [fitting[place][0] for place, known in zip(batch, is_known, strict=True) if known]
             reasons += ["the model does not know both facts"] * is_known.count(False)
@@ -778,7 +769,7 @@ def trace(
             raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
         pairs, aligned = [fact.as_pair() for fact in known.facts], list(known.aligned)
     else:
-        kept, _ = fitting_pairs(encoder, known, by_word=False)
+        kept, _ = targets.fitting_pairs(encoder, known, by_word=False)
         pairs, aligned = [known[number] for number in kept], list(kept.values())
         if without := [pair for pair, one in zip(pairs, aligned, strict=True) if _SUBJECT not in one.places]:
             problem = f"no place is called {_SUBJECT}, which is noised"
@@ -797,7 +788,7 @@ def trace(
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
         some = [aligned[number] for number in batch for _ in range(n_draws)]
-        ids, decision = ids_of(some, 0), Decision(encoder, some, is_probability=True)
+        ids, decision = targets.ids_of(some, 0), Decision(encoder, some, is_probability=True)
         # At the subject, zero elsewhere; the same whatever the batch.
         noise = np.zeros((len(batch), n_draws, ids.shape[1], encoder.dim), dtype=np.float32)
         for row, number in enumerate(batch):
@@ -818,6 +809,6 @@ def trace(
         excluded=(),
         **_measured(
             encoder, aligned, cells, _layers(encoder, site, layers), start,
-            last=(_SUBJECT, SPECIAL, _ALL_PIECES), n_draws=n_draws,
+            last=(_SUBJECT, targets.SPECIAL, _ALL_PIECES), n_draws=n_draws,
         ),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from bertology._lazy import scipy, sklearn
 from bertology._names import check_name, folder_name, place_of_layer
-from bertology._page import framed, full_page, write_page
+from bertology._page import ShownPage, full_page
 from bertology.activations.layers import Floats32, LayerVectors, unit_vectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import CorpusError, ModelError, quoted
@@ -42,7 +42,6 @@ _MOST: Mapping[Projection, int] = {"pca": 50_000, "tsne": 5000}
 """Points at most: the time of t-SNE grows faster than their number, to half a minute a layer and more for so many."""
 _PERPLEXITY = 30.0
 _LEAST_OF_FORM = 5  # occurrences of a form that have a layout of their own
-_HEIGHT = 860
 _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
@@ -425,7 +424,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OccurrenceMap:
+class OccurrenceMap(ShownPage):
     """A page on which words of a text lie in two dimensions, by layer; shows itself in a notebook."""
 
     query: Neighbours
@@ -435,6 +434,7 @@ class OccurrenceMap:
     """The layout of all points; and, where there are five of them, that of the occurrences of the query's form."""
     projection: str
     n_of_form: int  # number of words of the query's form in the text
+    page_title, page_height = "Map of occurrences", 860
 
     @cached_property
     def html(self) -> str:
@@ -457,17 +457,6 @@ class OccurrenceMap:
             },
             data=values,
         )
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file that needs no other file and no network.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
-        return write_page(path, self.html)
-
-    def _repr_html_(self) -> str:
-        return framed(self.html, title="Map of occurrences", height=_HEIGHT)
 
     def _payload(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The data of the page: values, and what the page has packed by gzip, in base64.
