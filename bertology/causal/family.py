@@ -26,6 +26,10 @@ class _Causal(SumsFamily):
     def configured(self, probe: Probe, config: ReadoutConfig) -> CausalProbe:
         return cast(CausalProbe, super().configured(probe, config))
 
+    def is_cross_validated(self, probe: Probe) -> bool:
+        """Tasks that fit something to a text, such as a ranking of dimensions."""
+        return "train" in probe.reads
+
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> CausalItems | None:
         assert isinstance(probe, CausalProbe)
         with named_task(probe):

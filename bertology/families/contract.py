@@ -182,14 +182,15 @@ class Family(ABC):
     :class:`bertology.BertologyError` by the method that finds it, in one line that names the task.
     """
 
-    is_cross_validated: ClassVar[bool] = False
-    """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
-    kept of a cell are predictions of single items."""
     keeps_items: ClassVar[bool] = False  # whether cells keep predictions of single items, which :meth:`count` counts
     has_settings_in_baselines: ClassVar[bool] = False
     """Whether the settings of a task decide the numbers of its baselines too."""
 
     # Items.
+
+    def is_cross_validated(self, probe: Probe) -> bool:
+        """Whether the task can be computed in folds: what is fitted depends on the items of train and dev alone."""
+        return False
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> Any:
         """Items of the probe's own, which are not sentences of a corpus, with a ``fingerprint``; None without any.

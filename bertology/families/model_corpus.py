@@ -228,8 +228,10 @@ class ModelCorpus:
         return replace(self, corpus=corpus, splits=splits, reference=reference)
 
     def texts(self, names: Iterable[str]) -> dict[str, Sentences]:
-        """The sentences of some splits, by ``train``, ``dev`` and ``test``."""
-        return {name: self.splits.by_name[name] for name in names}
+        """The sentences of some splits, by ``train``, ``dev`` and ``test``; in a fold those that are in it."""
+        whole, within = self.splits.by_name, self.splits.within
+        part = {name: Sentences(itertools.compress(whole[name], chosen)) for name, chosen in within.items()}
+        return {name: part.get(name, whole[name]) for name in names}
 
     def pass_flops(self, n_words: float) -> float:
         """Floating-point operations of a forward pass over so many words, up to the deepest layer that is read."""

@@ -511,7 +511,6 @@ Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
 class VectorFamily(Family):
     """A family that fits readouts to stored vectors, and keeps predictions of single items."""
 
-    is_cross_validated: ClassVar[bool] = True
     keeps_items: ClassVar[bool] = True
     about: ClassVar[str]  # the kind of items, for messages: `labels`
     readouts: ClassVar[tuple[str, ...]]  # the kinds of readouts of the family: `words`, `spans`, `trees`, `numbers`
@@ -548,6 +547,10 @@ class VectorFamily(Family):
                 raise BertologyError(f"task {probe.task}: {problem}")
             configs.append(replace(config, readout=kind.name))
         return tuple(configs)
+
+    def is_cross_validated(self, probe: Probe) -> bool:
+        """Every task."""
+        return True
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that the corpus has such items, that they can be pooled, and are read at once where they have to be."""

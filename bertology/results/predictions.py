@@ -11,7 +11,7 @@ import platform
 import time
 from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from importlib import metadata
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bertology import _files, activations, encoders, readouts
 from bertology._lazy import pa, pd, pq, safetensors, torch
+from bertology._names import by_key
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
@@ -343,6 +344,24 @@ class HeadSums:
     over: NDArray[np.float64]
     """``[head, cluster]``; of layers and models one in the place of heads."""
     under: NDArray[np.float64]
+
+
+def joined_sums(folds: Sequence[Sequence[HeadSums]], n_clusters: Sequence[int]) -> list[HeadSums]:
+    """The sums of all folds, in the order of the first, with the clusters of one after those of another."""
+    starts = itertools.accumulate(n_clusters, initial=0)
+    moved = (
+        replace(one, clusters=one.clusters + start) for start, fold in zip(starts, folds, strict=False) for one in fold
+    )
+    of_fold = by_key(((one.split, one.metric, one.group, one.unit), one) for one in moved)
+    return [
+        replace(
+            some[0],
+            clusters=np.concatenate([one.clusters for one in some]),
+            over=np.concatenate([one.over for one in some], axis=1),
+            under=np.concatenate([one.under for one in some], axis=1),
+        )
+        for some in of_fold.values()
+    ]
 
 
 def _sums_table(sums: Sequence[HeadSums]) -> pa.Table:

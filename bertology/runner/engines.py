@@ -38,7 +38,14 @@ from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, W
 from bertology.families.rows import records_of
 from bertology.readouts import sum_over
 from bertology.results.cells import Cell, all_finished, file_with
-from bertology.results.predictions import CellFiles, read_predictions
+from bertology.results.predictions import (
+    CellFiles,
+    HeadSums,
+    Predictions,
+    joined_sums,
+    read_head_sums,
+    read_predictions,
+)
 from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
 
@@ -243,7 +250,7 @@ def one_thread(*, unless: bool = False) -> Iterator[int]:
 
 
 _FOLDER = "folds"  # the folder in a run for the cells of single folds, until all folds are finished
-_SUMS = ("n_items", "n_skipped", "n_unseen_label")
+_SUMS = ("n_items", "n_clusters", "n_skipped", "n_unseen_label")
 
 
 def _compute_groups(
@@ -268,11 +275,11 @@ def _compute_groups(
     for group in groups:
         if id(group) not in failures:
             for one in group:
-                _put_together(job, folds, one.cells.values())
+                _put_together(job, folds, one.cells.values(), are_sums=not family.keeps_items)
         yield group, failures.get(id(group))
 
 
-def _put_together(job: Resources, folds: Sequence[Resources], cells: Collection[Cell]) -> None:
+def _put_together(job: Resources, folds: Sequence[Resources], cells: Collection[Cell], *, are_sums: bool) -> None:
     """Write cells of all items, made of those of the folds, which are then deleted.
 
     Counts are of all items; of training items, and of what was fitted, they are what a fold has on average.
@@ -280,7 +287,12 @@ def _put_together(job: Resources, folds: Sequence[Resources], cells: Collection[
     runs, files = [fold.run for fold in folds], CellFiles(job.run)
     for cell in cells:
         records = [records_of(run, [cell])[0] for run in runs]
-        kept, facts = read_predictions(runs[0], cell.id, *runs[1:]), [record.facts for record in records]
+        facts = [record.facts for record in records]
+        kept: Predictions | list[HeadSums]
+        if are_sums:
+            kept = joined_sums([read_head_sums(run, cell.id) for run in runs], [of["n_clusters"] for of in facts])
+        else:
+            kept = read_predictions(runs[0], cell.id, *runs[1:])
         shared: dict[str, Any] = {name: sum(of[name] for of in facts) for name in _SUMS}
         shared |= {name: _averaged([of[name] for of in facts]) for name in ("n_train", "n_classes")}
         shared["skip_reasons"] = dict(sum((Counter(of["skip_reasons"]) for of in facts), Counter[str]()))
@@ -289,7 +301,7 @@ def _put_together(job: Resources, folds: Sequence[Resources], cells: Collection[
         files.add(
             cell,
             kept,
-            facts={**facts[0], **shared, "n_clusters": len(kept.cluster_ids)},
+            facts={**facts[0], **shared},
             provenance={**records[0].provenance, "wall_s": wall},
             notes=job.pair.splits.notes,
         )

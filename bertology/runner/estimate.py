@@ -120,7 +120,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         if not load[0][1].reads:  # by passes over the text: one for all cells, or one for each
             n_passes = 1 if family.pass_key(load[0][1].draws[0]) is not None else n_cells
             flops += n_passes * pair.pass_flops(n_words)
-        elif family.is_cross_validated:
+        elif family.keeps_items:
             itemsize = float(np.dtype(pair.request.stored_dtype).itemsize)
             n_train, n_layers, width = pair.splits.train.n_words, len(pair.layers), pair.shape.dim
             for one in members:

@@ -143,7 +143,7 @@ class _Resolver:
         if settings.folds is not None:
             for probe in probes:
                 problem = ""
-                if not family_of(probe).is_cross_validated:
+                if not family_of(probe).is_cross_validated(probe):
                     problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
                 elif any(config.codelength is not None for config in request.configs_of(probe.task)):
                     problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"

@@ -1,17 +1,21 @@
 """The task dimensions: rows of a run, and errors that name the task and the remedy."""
 
+from dataclasses import replace
+from itertools import compress
+
 import pytest
 
 import bertology
+from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.probing import get_probe
 
 SETTINGS = {"most_words": 400, "ranking": "probeless", "k": 6, "others": [["deprel"]]}
 
 
-def ask(task="dimensions:pos", **settings):
+def ask(task="dimensions:pos", corpus="pocket", folds=None, **settings):
     readout = {"name": "interventions", "settings": {**SETTINGS, **settings}}
-    return bertology.probe(task, readout=readout, layers=[0, 2], controls="none")
+    return bertology.probe(task, corpus=corpus, folds=folds, readout=readout, layers=[0, 2], controls="none")
 
 
 def test_a_run_has_rows_by_layer_and_group():
@@ -28,6 +32,27 @@ def test_a_run_has_rows_by_layer_and_group():
     assert ("readout_ablated_accuracy", 2, "deprel") in rows
     assert ("loss_increase_ablated_bits", 2, "NOUN") in rows
     assert "random dimensions accuracy" in str(results)
+
+
+def test_folds_are_runs_on_their_parts_put_together():
+    corpus = bertology.load_corpus("pocket")
+    part = replace(corpus, splits={name: text[:20] for name, text in corpus.splits.items()})
+    settings = {"predict": False, "most_words": 10_000}
+    (whole,) = (row for row in ask(corpus=part, folds=2, **settings).rows if row.main_metric and row.layer == 2)
+    joined, folds = part.in_folds(2)
+    (text,) = joined.splits.values()
+    runs = []
+    for within in folds:
+        splits = {name: Sentences(compress(text, chosen)) for name, chosen in within.items()}
+        (row,) = (
+            row
+            for row in ask(corpus=replace(joined, splits=splits), **settings).rows
+            if row.main_metric and row.layer == 2
+        )
+        runs.append(row)
+    assert whole.n_items == sum(row.n_items for row in runs)
+    assert whole.n_clusters == sum(row.n_clusters for row in runs) == len(text)
+    assert whole.value == pytest.approx(sum(row.value * row.n_items for row in runs) / whole.n_items)
 
 
 def test_neurons_have_no_embeddings():
