@@ -18,26 +18,11 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.measures.metrics import ITSELF, METRICS, Control, metric_form
 from bertology.results import _items, views
+from bertology.results import rows as result_rows
 from bertology.results.cells import file_with
 from bertology.results.compared import model_frame
 from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
-from bertology.results.rows import (
-    ASKED,
-    ATTENTION,
-    ComparisonRow,
-    ResultRow,
-    Score,
-    grouped,
-    joined_rows,
-    mean_score,
-    own_init,
-    read_comparison_rows,
-    read_result_rows,
-    row_fits,
-    rows_to_pandas,
-    sort_key,
-    write_results,
-)
+from bertology.results.rows import ComparisonRow, ResultRow, Score, grouped
 from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import LayerTable, StepTable
 
@@ -294,7 +279,9 @@ class Results(Tables):
             names = short_names(row.model for row in self.rows)
             full = [name for name, short in names.items() if values["model"] in (name, short)]
             values |= {"model": full[0]} if len(full) == 1 else {}
-        rows = tuple(row for row in self.rows if all(row_fits(row, name, value) for name, value in values.items()))
+        rows = tuple(
+            row for row in self.rows if all(result_rows.row_fits(row, name, value) for name, value in values.items())
+        )
         if not rows:
             wanted = ", ".join(f"{name} {value!r}" for name, value in values.items())
             raise ResultsError(f"no results with {wanted}: see .to_pandas() for what there is")
@@ -349,12 +336,12 @@ class Results(Tables):
         own: list[ResultRow] = []
         scored = [row for row in scored if not metric_form(row.metric).is_difference]
         for same in grouped(scored, "task", "model").values():
-            init = own_init(same)
+            init = result_rows.own_init(same)
             own += [row for row in same if row.init == init]
-        rows = views.named(sorted(own, key=sort_key), short_names(row.model for row in self.rows))
+        rows = views.named(sorted(own, key=result_rows.sort_key), short_names(row.model for row in self.rows))
         frame = []
         for key, runs in grouped(rows, *_SCORED).items():
-            score = cast(Score, mean_score(runs))  # rows without a value were left out
+            score = cast(Score, result_rows.mean_score(runs))  # rows without a value were left out
             counts = runs[0].n_items, len({row.seed for row in runs})
             frame.append((*key, score.value, score.low, score.high, *counts))
         types = {"layer": "Int64", **dict.fromkeys(_SCORE, "float64"), "n_items": "int64", "n_seeds": "int64"}
@@ -363,11 +350,11 @@ class Results(Tables):
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""
-        return rows_to_pandas(self.rows, ResultRow)
+        return result_rows.rows_to_pandas(self.rows, ResultRow)
 
     def comparisons_to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``comparisons.parquet``."""
-        return rows_to_pandas(self.comparisons, ComparisonRow)
+        return result_rows.rows_to_pandas(self.comparisons, ComparisonRow)
 
     def plot(self, ax: Axes | None = None, metric: str | None = None) -> Figure:
         """Score by layer, with intervals and baselines: :meth:`View.plot`."""
@@ -512,11 +499,11 @@ class Results(Tables):
         """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
         # The majority among the items that could be asked of a model is a row of that model's own cell.
         of_models = {row.cell_id for row in self.rows if not row.is_baseline}
-        of_sums = {row.task for row in self.rows if row.readout in ATTENTION or row.is_statistic}
+        of_sums = {row.task for row in self.rows if row.readout in result_rows.ATTENTION or row.is_statistic}
         inits: dict[tuple[str, str | None], str] = {}
         if not any_init:
             of_weights = [row for row in self.rows if row.init is not None]
-            inits = {key: own_init(same) for key, same in grouped(of_weights, "task", "model").items()}
+            inits = {key: result_rows.own_init(same) for key, same in grouped(of_weights, "task", "model").items()}
         cells: dict[str, ResultRow] = {}
         for row in sorted(rows, key=lambda row: not row.main_metric):
             is_code = "codelength" in row.param("settings", {})
@@ -554,7 +541,7 @@ class Results(Tables):
             ResultsError: rows of different data, task versions or models would stand in one view, or one cell has two
                 scores.
         """
-        rows = joined_rows(self.rows, other.rows)
+        rows = result_rows.joined_rows(self.rows, other.rows)
         views.refuse_mixtures(rows)
         kept = ChainMap(*(cast(Any, part) for one in (self, other) for part in parts_of(one.kept)))
         comparisons = tuple(dict.fromkeys((*self.comparisons, *other.comparisons)))
@@ -613,7 +600,7 @@ class Results(Tables):
         """
         if self.asked:
             return to_yaml(self.asked)
-        files = [folder / ASKED for folder in self._folders]
+        files = [folder / result_rows.ASKED for folder in self._folders]
         if len(files) != 1 or not files[0].is_file():
             raise ResultsError("what was asked is not known of results of several runs: take those of each")
         return files[0].read_text(encoding="utf-8")
@@ -646,7 +633,7 @@ class Results(Tables):
                 continue
             for cell_id in sorted(mine):
                 write_predictions(folder, cell_id, part[cell_id])
-        write_results(folder, self.rows, comparisons=self.comparisons)
+        result_rows.write_results(folder, self.rows, comparisons=self.comparisons)
         if tables or plots:
             write_derived(folder, self._files(tables, plots))
         return folder
@@ -700,6 +687,6 @@ def read_results(folder: str | Path) -> Results:
         ResultsError: there are none, or a file is broken.
     """
     folder = Path(folder)
-    rows = tuple(sorted(read_result_rows(folder), key=sort_key))
+    rows = tuple(sorted(result_rows.read_result_rows(folder), key=result_rows.sort_key))
     checksums = {row.cell_id: row.predictions_sha256 for row in rows if row.predictions_sha256 is not None}
-    return Results(rows, read_comparison_rows(folder), PredictionFolder(folder, checksums))
+    return Results(rows, result_rows.read_comparison_rows(folder), PredictionFolder(folder, checksums))

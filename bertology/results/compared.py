@@ -12,16 +12,8 @@ from bertology._names import by_key, short_names
 from bertology.errors import ResultsError
 from bertology.measures.intervals import best_set
 from bertology.measures.metrics import ITSELF, metric_form
-from bertology.results.rows import (
-    FALSE_DISCOVERY_RATE,
-    ComparisonRow,
-    ResultRow,
-    Score,
-    counterpart,
-    grouped,
-    mean_score,
-    own_init,
-)
+from bertology.results import rows as result_rows
+from bertology.results.rows import ComparisonRow, ResultRow, Score, grouped
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Compared:
     @property
     def sure(self) -> dict[int, Score]:
         """The differences that there are at a false discovery rate of 5 %."""
-        return {at: one for at, one in self.differences.items() if self.p_adj[at] < FALSE_DISCOVERY_RATE}
+        return {at: one for at, one in self.differences.items() if self.p_adj[at] < result_rows.FALSE_DISCOVERY_RATE}
 
 
 def compared_tasks(
@@ -80,13 +72,13 @@ def compared_tasks(
     for (task, corpus, metric, reading), same in questions.items():
         cells: dict[str, list[ResultRow]] = {}
         for model, of_model in grouped(same, "model").items():
-            init = own_init(of_model)
+            init = result_rows.own_init(of_model)
             cells[model] = sorted([row for row in of_model if row.init == init], key=attrgetter("layer"))
         before = cells.pop(reference, [])
         for model, after in cells.items() if before else ():
             found = _differences(before, after, comparisons)
             of_reference, by_layer = (
-                {layer: score for layer, of in grouped(own, "layer").items() if (score := mean_score(of))}
+                {layer: score for layer, of in grouped(own, "layer").items() if (score := result_rows.mean_score(of))}
                 for own in (before, after)
             )
             differences, p_adj, layers = ({layer: of[part] for layer, of in found.items()} for part in range(3))
@@ -123,7 +115,7 @@ def _differences(
         if row.cell_a in of_reference:
             own, other, difference = of_model.get(row.cell_b), of_reference[row.cell_a], -difference
         # The same results may hold comparisons of layers of the same number as well.
-        if own and other and other[0] == counterpart(*own, other[1]):
+        if own and other and other[0] == result_rows.counterpart(*own, other[1]):
             found[own[0]] = difference, row.p_adj, other[0]
     return dict(sorted(found.items()))
 
@@ -131,7 +123,7 @@ def _differences(
 def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
     """All statistics of models and their references, in the order of the rows, those of groups left out."""
     names = short_names(row.model for row in rows)
-    inits = {model: own_init(same) for model, same in grouped(rows, "model").items()}
+    inits = {model: result_rows.own_init(same) for model, same in grouped(rows, "model").items()}
     whole = [row for row in rows if row.group is None and row.value is not None and row.control == ITSELF]
     pairs = [(row, row.param("reference")) for row in whole if row.init == inits[row.model]]
     asked = (((row.task, row.corpus, row.metric, str(row.model), str(of)), row) for row, of in pairs if of is not None)
@@ -215,10 +207,12 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
             pairs = [row for row in families[family] if layer in (None, row.layer_a)]
             cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))
             firsts = [own[cell] for cell in cells]
-            scores = [mean_score(runs[attrgetter(*same, "reading")(first)]) or Score(math.nan) for first in firsts]
+            scores = [
+                result_rows.mean_score(runs[attrgetter(*same, "reading")(first)]) or Score(math.nan) for first in firsts
+            ]
             compared = [(cells.index(row.cell_a), cells.index(row.cell_b), row.p_adj) for row in pairs]
             values, better = [score.value for score in scores], firsts[0].higher_is_better
-            inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
+            inside = best_set(values, compared, q=result_rows.FALSE_DISCOVERY_RATE, higher_is_better=better)
             for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True):
                 at = "best layer" if is_best else f"layer {layer}"
                 line = {"model": names[str(first.model)], "at": at, **_bounds(score), "in_best_set": is_inside}

@@ -17,20 +17,8 @@ from bertology._names import by_key, layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
 from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
-from bertology.results.rows import (
-    ATTENTION,
-    ENCODERS,
-    FALSE_DISCOVERY_RATE,
-    INTERVENTIONS,
-    VECTORS,
-    ComparisonRow,
-    ResultRow,
-    Score,
-    grouped,
-    mean_score,
-    own_baselines,
-    own_init,
-)
+from bertology.results import rows as result_rows
+from bertology.results.rows import ComparisonRow, ResultRow, Score, grouped, own_init
 from bertology.results.table import (
     BEST_NOTE,
     INTERVAL,
@@ -282,14 +270,14 @@ def _layer_table(
     lines = []
     for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
         runs = columns["main"].get(layer, [])
-        scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
+        scores = {name: result_rows.mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
         values = np.array([[row.value] for row in runs], dtype=np.float64)
         spread = Score(float(np.std(values, axis=0, ddof=1)[0])) if len(runs) > 1 else None
         by_seed = {row.seed: row.score for row in runs if row.seed is not None}
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
         more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
         lines.append(LayerLine(layer, scores, spread, *more))
-    beside = own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
+    beside = result_rows.own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
     return LayerTable(
         task=about.task,
         metric=main,
@@ -332,7 +320,7 @@ def _best_layers(
     for row in comparisons:
         if row.metric == about.metric and row.cell_a in columns and row.cell_b in columns:
             pairs.append((columns[row.cell_a], columns[row.cell_b], row.p_adj))
-    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=about.higher_is_better)
+    inside = best_set(values, pairs, q=result_rows.FALSE_DISCOVERY_RATE, higher_is_better=about.higher_is_better)
     return dict(zip(layers, inside.tolist(), strict=True)) if pairs else {}
 
 
@@ -340,9 +328,9 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
     by_metric, lines = grouped([row for row in rows if row.value is not None], "control", "metric"), []
     for control in CONTROLS:
         first, other = (by_metric.get((control, metric), [])[:1] for metric in (main, second))
-        if score := mean_score(first):
+        if score := result_rows.mean_score(first):
             label, note = first[0].note
-            lines.append(BaselineLine(control, label, score, mean_score(other), first[0].n_items, note))
+            lines.append(BaselineLine(control, label, score, result_rows.mean_score(other), first[0].n_items, note))
     return tuple(lines)
 
 
@@ -391,9 +379,9 @@ def _notes(table: LayerTable) -> Iterator[Note]:
 
 
 _STATISTICS = {
-    VECTORS: "statistics of the vectors",
-    ENCODERS: "statistics of the models",
-    INTERVENTIONS: "the model's predictions with states changed",
+    result_rows.VECTORS: "statistics of the vectors",
+    result_rows.ENCODERS: "statistics of the models",
+    result_rows.INTERVENTIONS: "the model's predictions with states changed",
 }
 _METHODS: Mapping[str, str] = {
     CiMethod.BCA: "bootstrap over {} (BCa, {:,} resamples)",
@@ -673,7 +661,9 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, Table], ...]:
     asked = [((row.task, row.corpus, row.metric if row.group is not None else ""), row) for row in scored]
     baselines = by_key((key, row) for key, row in asked if row.head is None and row.is_baseline)
     of_table = by_key(((*key, row.model, row.reading), row) for key, row in asked if row.head is not None)
-    own = ((same, own_baselines(baselines.get(key[:3], []), same[0].model)) for key, same in of_table.items())
+    own = (
+        (same, result_rows.own_baselines(baselines.get(key[:3], []), same[0].model)) for key, same in of_table.items()
+    )
     return tuple(itertools.starmap(_head_tables, own))
 
 
@@ -791,7 +781,9 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, ...], tuple[Tab
     There is a table for each task, model and metric. A step's name ends in how far it goes; before it stands the order:
     ``random 10 %``. Other sets of heads that are off next to steps have tables of their own, which come second.
     """
-    of_models = [row for row in rows if row.readout in ATTENTION and row.head is None and row.model is not None]
+    of_models = [
+        row for row in rows if row.readout in result_rows.ATTENTION and row.head is None and row.model is not None
+    ]
     of_steps = [row for row in of_models if row.group is not None and row.value is not None]
     asked = [(row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric) for row in of_steps]
     tables, sets = [], list[ResultRow]()
@@ -831,7 +823,7 @@ def _set_table(rows: Sequence[ResultRow]) -> Table:
 
 def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
     """A table for each task and model that was measured as a whole: groups of items by statistics."""
-    of_models = [row for row in every if row.readout == ENCODERS and row.layer is None and row.head is None]
+    of_models = [row for row in every if row.readout == result_rows.ENCODERS and row.layer is None and row.head is None]
     asked = operator.attrgetter("task", "corpus_fingerprint", "split", "model", "init", "reading")
     scored = ((asked(row), row.param("reference"), row) for row in of_models if row.value is not None)
     tables = []
@@ -974,7 +966,7 @@ def _depth(
 
 def _mixed_score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
     of_metric = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
-    return mean_score([row for row in of_metric if row.reading == of_metric[0].reading])
+    return result_rows.mean_score([row for row in of_metric if row.reading == of_metric[0].reading])
 
 
 def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
