@@ -12,22 +12,8 @@ from torch import Tensor
 from bertology._machine import on_each_core
 from bertology._names import by_key
 from bertology.activations.progress import Progress, silent
-from bertology.cloze.prompts import (
-    MASK,
-    AnswerForm,
-    AnswerReader,
-    ClozeScores,
-    Excluded,
-    Floats,
-    Integers,
-    Prompt,
-    check_answer_form,
-    encode,
-    masked_copies,
-    spell_pieces,
-    text_start,
-    too_long,
-)
+from bertology.cloze import prompts as forms
+from bertology.cloze.prompts import AnswerForm, ClozeScores, Floats, Integers, Prompt
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import ClozeError, ModelError, quoted
@@ -217,7 +203,7 @@ def ask(
         ClozeError: a prompt without a mask, candidates for several masks, or nothing to do.
         NameNotFoundError: no such form.
     """
-    check_answer_form(form)
+    forms.check_answer_form(form)
     if form != "one_piece" and (ranks or left_alone or vocabulary is not None):
         raise ClozeError(f"answers scored as {form} have no rank, vocabulary or left context: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
@@ -225,7 +211,9 @@ def ask(
     for number, prompt in enumerate(prompts):
         if not prompt.n_masks or (prompt.candidates and prompt.asked is None):
             problem = f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks in it"
-            raise ClozeError(f"{problem}; write {MASK} once where a word is left out, or give one mask's number (at)")
+            raise ClozeError(
+                f"{problem}; write {forms.MASK} once where a word is left out, or give one mask's number (at)"
+            )
     encoder = from_left(encoder) if left_alone else encoder
     n_entries = encoder.masked_head.n_entries
     entries: Integers | None = None if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
@@ -241,12 +229,12 @@ def ask(
 def _scores(
     encoder: Encoder, prompts: tuple[Prompt, ...], form: AnswerForm, wanted: Wanted, progress: Progress
 ) -> ClozeScores:
-    answers, slots = AnswerReader(encoder), list[int]()  # [query] its candidate, or −1 − its mask
+    answers, slots = forms.AnswerReader(encoder), list[int]()  # [query] its candidate, or −1 − its mask
     reasons: dict[tuple[int, int | None], str] = {}  # by number of the prompt and place of the candidate
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
     # A left-to-right model reads the text before the mask.
-    start, mask = ([], encoder.mask_token) if encoder.causal_head is None else (text_start(encoder), MASK)
+    start, mask = ([], encoder.mask_token) if encoder.causal_head is None else (forms.text_start(encoder), forms.MASK)
     written = (one.segments[0].rstrip() if start else one.written(mask) for one in prompts)
     by_text = by_key((text, number) for number, text in enumerate(written))
 
@@ -257,7 +245,7 @@ def _scores(
         for number in numbers:
             prompt, asked = prompts[number], prompts[number].asked
             goes_on = prompt.n_masks > 1 or any(map(str.isalnum, prompt.segments[-1]))
-            if reason := _GOES_ON if start and goes_on else too_long(encoder, len(ids)):
+            if reason := _GOES_ON if start and goes_on else forms.too_long(encoder, len(ids)):
                 reasons[number, None] = reason
                 continue
             if len(masks) != prompt.n_masks:
@@ -271,7 +259,7 @@ def _scores(
             before = mask.join(prompt.segments[: asked + 1])
             for place, answer in enumerate(answers.read(before, prompt.candidates)):
                 if form != "one_piece":
-                    reason = answer.reason or too_long(encoder, len(ids) + len(answer.pieces) - 1)
+                    reason = answer.reason or forms.too_long(encoder, len(ids) + len(answer.pieces) - 1)
                 elif not (reason := answers.unfit(answer)) and wanted.vocabulary is not None:
                     is_in = answer.pieces[0] in wanted.vocabulary
                     reason = "" if is_in else "not in the vocabulary that was given"
@@ -281,12 +269,12 @@ def _scores(
                 piece = masks[asked]
                 whole = [*ids[:piece], *answer.pieces, *ids[piece + 1 :]]
                 of_answer = range(piece, piece + len(answer.pieces))
-                for one in masked_copies(whole, of_answer, answer.words, ids[piece], form):
+                for one in forms.masked_copies(whole, of_answer, answer.words, ids[piece], form):
                     slots.append(int(candidate_starts[number]) + place)
                     yield Query(*one)
 
     progress.start(len(by_text), unit="texts")
-    encodings = encode(encoder, list(by_text), bare=bool(start))
+    encodings = forms.encode(encoder, list(by_text), bare=bool(start))
     read = read_places(encoder, map(queries, by_text.values(), encodings), wanted, progress)
     slot, n_candidates = np.array(slots, dtype=np.int64), int(candidate_starts[-1])
     terms, masks = np.flatnonzero(slot >= 0), np.flatnonzero(slot < 0)
@@ -309,10 +297,10 @@ def _scores(
         top_ids=top_ids,
         top_values=top_values,
         excluded=tuple(
-            Excluded(number, None if place is None else prompts[number].candidates[place], reason)
+            forms.Excluded(number, None if place is None else prompts[number].candidates[place], reason)
             for (number, place), reason in sorted(reasons.items(), key=lambda one: (one[0][0], one[0][1] or 0))
         ),
-        top_words=dict(zip(every, spell_pieces(encoder, every), strict=True)),
+        top_words=dict(zip(every, forms.spell_pieces(encoder, every), strict=True)),
     )
 
 
@@ -330,7 +318,7 @@ class ClozeReading:
     ranks: Integers | None  # [layer, word] 1 for the most probable entry; None where candidates may have several pieces
     first: tuple[str, ...]  # [layer] the most probable entry of each layer, of the whole vocabulary
     first_log_probs: Floats  # [layer] its natural logarithm
-    excluded: tuple[Excluded, ...]  # candidates without a score
+    excluded: tuple[forms.Excluded, ...]  # candidates without a score
     lens: Literal["logit", "tuned"] = "logit"
     """Input of the head from lower layers: their states as they are (logit), or translated (tuned)."""
 
@@ -357,7 +345,7 @@ def read_cloze(
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
-    check_answer_form(form)
+    forms.check_answer_form(form)
     if prompt.n_masks > 1:
         which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
         raise ClozeError(f"{which}: one is read at a time, write out the others")
@@ -380,10 +368,10 @@ def read_cloze(
         model=encoder.name,
         layers=chosen,
         form=form,
-        words=tuple(word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored),
+        words=tuple(word if isinstance(word, str) else forms.spell_pieces(encoder, [word])[0] for word in scored),
         log_probs=scores.values[:, kept],
         ranks=None if scores.ranks is None else scores.ranks[:, kept],
-        first=tuple(spell_pieces(encoder, best.top_ids[:, 0, 0].tolist())),
+        first=tuple(forms.spell_pieces(encoder, best.top_ids[:, 0, 0].tolist())),
         first_log_probs=best.top_values[:, 0, 0],
         excluded=scores.excluded,
         lens="tuned" if encoder.lens is not None else "logit",

@@ -19,26 +19,13 @@ from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
 from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, metric_form
+from bertology.results import table as printed
 from bertology.results import views
 from bertology.results._items import SplitTexts, label_columns, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.predictions import Predictions
 from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
-from bertology.results.table import (
-    NOTHING,
-    Cell,
-    Table,
-    apart,
-    apart_in_groups,
-    data_of,
-    interval_of,
-    layers_named,
-    metric_title,
-    model_of,
-    number,
-    probe_of,
-    titled,
-)
+from bertology.results.table import Cell, Table, metric_title, number, titled
 from bertology.results.views import LayerTable
 
 _HERE = "results/report/assets/"
@@ -166,10 +153,10 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
     for same in by_question.values():
         table, about = same[0][1], same[0][1].about
         version = f"{about.task_version}, {metric_title(table.metric)}"
-        described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
+        described.append([table.task, printed.data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
         readers.append([_reader(run, table) for run, table in same])
     questions = []
-    labelled = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
+    labelled = zip(printed.apart(described), by_question.values(), printed.apart_in_groups(readers), strict=True)
     for label, same, names in labelled:
         entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
         questions.append(Question(label, tuple(entries)))
@@ -242,7 +229,7 @@ def _find_prompts(asked: Sequence[tuple[Run, ResultRow]]) -> dict[str, Mapping[s
     """The items of cloze tasks, as far as what was asked is on this machine and is still the same."""
     found: dict[str, Mapping[str, Any]] = {}
     for run, about in asked:
-        probe = probe_of(about)
+        probe = printed.probe_of(about)
         for source in run.asked or (AskedCorpus(name=about.corpus),):
             if about.corpus_fingerprint in found or not hasattr(probe, "read_items"):
                 break
@@ -530,7 +517,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         for column, question, entry in entries
     ]
     cards += [
-        _card(of, title=f"{of.task} · {model_of(of.row)}", model=str(of.row.model), task=column)
+        _card(of, title=f"{of.task} · {printed.model_of(of.row)}", model=str(of.row.model), task=column)
         for column, of in heads.items()
     ]
     # What a reader may choose, each by its value and label.
@@ -567,7 +554,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         wholes=_tables_of(runs, lambda run: run.view.wholes),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
-        interval_of=interval_of,
+        interval_of=printed.interval_of,
         layer_label=layer_label,
         number=number,
         titled=titled,
@@ -688,8 +675,8 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
     depths = ("" if row.n_layers is None else f", {row.n_layers} layers" for row in abouts)
     facts = {
-        "Models": [model_of(row) + depth for row, depth in zip(abouts, depths, strict=True)],
-        "Corpora": map(data_of, abouts),
+        "Models": [printed.model_of(row) + depth for row, depth in zip(abouts, depths, strict=True)],
+        "Corpora": map(printed.data_of, abouts),
         "Tasks": (table.task for table in tables),
         "Date": [" to ".join(dict.fromkeys([*days[:1], *days[-1:]]))],
         "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
@@ -700,14 +687,14 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
 def _card(table: LayerTable | Table, **more: Any) -> dict[str, Any]:
     """A table in short: its question, its best line with all of its cells, its baselines and its notes."""
     about, shown = (table.row, table) if isinstance(table, Table) else (table.about, table.table())
-    question = getattr(probe_of(about), "question", "")
+    question = getattr(printed.probe_of(about), "question", "")
     facts = {"question": f"{question} (task {about.task}, {about.task_version})".strip()}
     lines, best, place = [line for line in shown.lines if not line.baseline], "", 0
     if isinstance(table, LayerTable):
         line = table.chosen_line
         place = 0 if line is None else table.lines.index(line)
         if metric_form(table.metric).ranks_layers and line is not None:
-            best = layers_named([one.layer for one in table.lines if one.in_best_set] or [line.layer])
+            best = printed.layers_named([one.layer for one in table.lines if one.in_best_set] or [line.layer])
     if lines:
         text = "; ".join(f"{header} {cell}" for header, cell in zip(shown.headers, lines[place].cells, strict=True))
         facts["shown"] = f"{shown.corner.lower()} {lines[place].label}: {text}"
@@ -716,7 +703,7 @@ def _card(table: LayerTable | Table, **more: Any) -> dict[str, Any]:
     if chances := about.chances:
         facts["chance"] = f"{number(sum(chances.values()) / len(chances))} %"
     column = 2 if isinstance(table, Table) else 0
-    cell = lines[place].cells[column] if lines else Cell(NOTHING)
+    cell = lines[place].cells[column] if lines else Cell(printed.NOTHING)
     known = {name: text for name, text in facts.items() if text}
     return {"figure": cell.text, "interval": cell.interval, "metric": shown.title, "best": best, "notes": known, **more}
 
