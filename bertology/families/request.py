@@ -115,18 +115,10 @@ class ReadoutConfig:
     @property
     def changes(self) -> dict[str, Any]:
         """The differences from the readout's defaults on all of train: part of a cell's identity and of its rows."""
-        changes: dict[str, Any] = dict(sorted(self.settings.items()))
-        if self.fraction != 1:
-            changes["fraction"] = self.fraction
-        if self.codelength is not None:
-            changes["codelength"] = self.codelength
-        if self.given is not None:
-            changes["given"] = self.given
-        if self.erase is not None:
-            changes |= {"erase": self.erase, "eraser": self.eraser}
-        if self.pool != "mean":
-            changes["pool"] = self.pool
-        return changes
+        named = ("fraction", "codelength", "given", "erase", *(["eraser"] if self.erase else []), "pool")
+        stated = {name: getattr(self, name) for name in named}
+        default = vars(ReadoutConfig()) | {"eraser": None}
+        return dict(sorted(self.settings.items())) | {name: of for name, of in stated.items() if of != default[name]}
 
     @property
     def of_labels(self) -> str:
