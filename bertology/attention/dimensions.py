@@ -15,7 +15,7 @@ from torch import Tensor
 from bertology import _figures as figures
 from bertology._names import folder_name
 from bertology.attention.viewer import parse_heads, read_attention
-from bertology.corpora import Text, as_sentence, word_place
+from bertology.corpora import Text, as_sentence, words_at
 from bertology.encoders import Encoder, open_encoder
 from bertology.errors import BertologyError, ModelError, quoted
 
@@ -149,7 +149,9 @@ def query_key(
     ]
     reading = read_attention(encoder, sentences, heads=heads)
     given, pieces, words = reading.given, reading.units("piece"), reading.units("word")
-    at = word_place(sentences[0], word, occurrence)
+    at, *others = words_at(sentences[0], word, occurrence=occurrence)
+    if others:
+        raise BertologyError(f"{quoted(word)} is several words: a query is that of one; name one of them")
     if at not in words.word:
         raise ModelError(f"word {quoted(word)}: the tokenizer of {encoder.name} makes no subword of it")
     place = int(words.member[words.word.index(at)].argmax())

@@ -28,7 +28,6 @@ from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
 from bertology.corpora._sentences import key_values as key_values
 from bertology.corpora._sentences import part_of as part_of
-from bertology.corpora._sentences import word_place as word_place
 from bertology.corpora._sentences import words_at as words_at
 from bertology.corpora._shards import Shard as Shard
 from bertology.corpora._shards import ShardedSentences as ShardedSentences

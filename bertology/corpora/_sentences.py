@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate, chain, count, pairwise
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -440,12 +440,6 @@ def key_values(written: str | None) -> dict[str, str]:
     return {name: value if sign else name for name, sign, value in parts if name}
 
 
-def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
-    """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
-    places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
-    return _occurrence(places, sentence, word, occurrence)
-
-
 def words_at(
     sentence: Sentence, word: str | None = None, *, span: tuple[int, int] | None = None, occurrence: int | None = None
 ) -> range:
@@ -493,10 +487,7 @@ def _places_of_phrase(sentence: Sentence, phrase: str) -> list[range]:
     return found
 
 
-_Place = TypeVar("_Place")
-
-
-def _occurrence(places: Sequence[_Place], sentence: Sentence, word: str, occurrence: int | None) -> _Place:
+def _occurrence(places: Sequence[range], sentence: Sentence, word: str, occurrence: int | None) -> range:
     """The only place of a word or phrase, or the one that is chosen."""
     what = "phrase" if len(word.split()) > 1 else "word"
     if not places:

@@ -60,6 +60,8 @@ def test_pairs_and_repeated_words(of_family: Callable[..., Encoder]) -> None:
     assert len(pair.labels) > len(one.labels)
     with pytest.raises(CorpusError, match="'the' stands 2 times"):
         query_key(TEXT, "the", head="L2H1", model=encoder)
+    with pytest.raises(BertologyError, match="is several words: a query is that of one"):
+        query_key(TEXT, "the quick", head="L2H1", model=encoder)
     with pytest.raises(BertologyError, match="2 heads: a query is that of one head"):
         query_key(TEXT, "fox", head="L2H1,L2H2", model=encoder)
 

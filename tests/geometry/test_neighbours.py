@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 import bertology
 from bertology.activations import _extract
 from bertology.activations.layers import LayerVectors
-from bertology.corpora import Corpus, Sentence, Sentences, Target, word_place, words_at
+from bertology.corpora import Corpus, Sentence, Sentences, Target, words_at
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences
 
@@ -163,12 +163,12 @@ def test_mistakes_name_the_remedy():
     text, _ = searched({"a": Sentences([MONEY])})
     twice = sentence("the bank by the bank")
     with pytest.raises(CorpusError, match="stands 2 times in the text: choose one with --occurrence 1 to 2"):
-        word_place(twice, "Bank")
-    assert word_place(twice, "Bank", 2) == 4
+        words_at(twice, "Bank")
+    assert words_at(twice, "Bank", occurrence=2) == range(4, 5)
     with pytest.raises(CorpusError, match="occurrence 3 of 'bank': it stands 2 times"):
-        word_place(twice, "bank", 3)
+        words_at(twice, "bank", occurrence=3)
     with pytest.raises(CorpusError, match="word 'river' is not in the text; its words are"):
-        word_place(twice, "river")
+        words_at(twice, "river")
     query = np.ones((2, 5), dtype=np.float32)
     with pytest.raises(CorpusError, match="k is 9, but the text has 3 other words"):
         find_neighbours(twice, 1, query, text, layers=(0, 1), k=9)
