@@ -48,11 +48,12 @@ def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, parts)))
 
 
-def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
+def parse_layers(spec: str | int | Sequence[int], n_layers: int) -> tuple[int, ...]:
     """Layers as numbers, ascending: 0 the embeddings, 1…``n_layers`` the blocks.
 
     Args:
-        spec: ``all``; or numbers and ranges with commas, negative ones counted from the last layer (−1); or numbers.
+        spec: ``all``; or numbers and ranges with commas, negative ones counted from the last layer (−1); or a number,
+            or several.
         n_layers: how many blocks the model has.
 
     Raises:
@@ -60,7 +61,7 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
     """
     if isinstance(spec, str) and spec.strip().lower() == "all":
         return tuple(range(n_layers + 1))
-    layers: set[int] = set()
+    layers, spec = set[int](), str(spec) if isinstance(spec, int) else spec
     for part in [one.strip() for one in spec.split(",")] if isinstance(spec, str) else [*map(str, spec)] or ["none"]:
         ends = _RANGE.fullmatch(part)
         low, high = (layer_number(int(ends[at] or ends[1]), n_layers) for at in (1, 2)) if ends else (-1, -1)
