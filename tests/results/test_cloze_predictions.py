@@ -77,8 +77,9 @@ def test_clusters_without_a_scored_item_are_none(tmp_path):
     [
         # Scored, at the first, among the first 5, 10, 100, and one over the place.
         ("answers", [[2, 1, 2, 2, 2, 1.25], [2, 1, 1, 1, 1, 1 + 1 / 300]]),
-        # Chosen, right, scored, more probable by over 0.01; a tie is no choice, and without a rival there is none.
-        ("choices", [[2, 1, 2, 1], [0, 0, 1, 0]]),
+        # Chosen, right, scored, more probable by over 0.01; a tie is no choice, and without a rival there is none. Then
+        # the sum of differences of log probabilities, and clusters.
+        ("choices", [[2, 1, 2, 1, (-0.1 + 1.0) + (-3.0 + 2.0), 1], [0, 0, 1, 0, 0.0, 1]]),
         # Pairs, pairs alike, clusters, clusters in which all are right.
         ("agreement", [[1, 1, 1, 0], [1, 0, 1, 0]]),
     ],
@@ -86,7 +87,7 @@ def test_clusters_without_a_scored_item_are_none(tmp_path):
 def test_counts_are_those_by_hand(tmp_path, tally, by_hand):
     write_predictions(tmp_path, "cell", some())
     counts = read_outcomes(tmp_path, ["cell"]).counts(tally)
-    np.testing.assert_allclose(counts[0].sum(axis=0), by_hand)
+    np.testing.assert_allclose(counts[0].sum(axis=0), by_hand, rtol=1e-6)
 
 
 def test_changes_count_what_was_lost(tmp_path):

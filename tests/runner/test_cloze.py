@@ -179,7 +179,7 @@ def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, t
         # the tokenizer reads both sentences of the last pair alike: a tie is no choice
         assert own[6] == own[7]
         outcomes = read_outcomes(tmp_path / "run", [cell])
-        decided, right, scored, _ = outcomes.items.count_choices(outcomes.score, outcomes.rival).sum(axis=(0, 1, 2))
+        decided, right, scored, *_ = outcomes.items.count_choices(outcomes.score, outcomes.rival).sum(axis=(0, 1, 2))
         assert (decided, scored) == (3, 4)
         row = next(row for row in found.only(layer=layer, metric="choice_accuracy").rows)
         assert row.value == pytest.approx(right / 3)
