@@ -57,9 +57,7 @@ class Contextuality(GeometryProbe):
         sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
         sum_metric("self_similarity_by_token", "self-similarity minus baseline, words weighted by frequency"),
         sum_metric("self_similarity_standardised", "self-similarity minus baseline, every dimension standardised"),
-        sum_metric(
-            "self_similarity_without_top", "self-similarity minus baseline, largest principal components removed"
-        ),
+        sum_metric("self_similarity_without_top", "self-similarity minus baseline, largest components removed"),
         sum_metric("self_similarity_cluster_centred", "self-similarity minus baseline, cluster means subtracted"),
         sum_metric("self_similarity_cluster_centred_baseline", "mean cosine of random words, cluster means subtracted"),
         sum_metric("intra_sentence_similarity", "mean cosine of a word's vector with the mean vector of its sentence"),

@@ -76,9 +76,7 @@ class Dimensions(CausalProbe):
         sum_metric("loss_increase_random_ablated_bits", "increase of the loss of masked words, k random at their mean"),
         sum_metric("loss_increase_last_ablated_bits", "increase of the loss of masked words, last k at their mean"),
         sum_metric("loss_bits", "mean cross-entropy of masked words, nothing changed", higher_is_better=False),
-        share_metric(
-            "shifted_share", "share of masked words predicted as words of another label, best k shifted to it"
-        ),
+        share_metric("shifted_share", "share of masked words predicted as of another label, best k shifted to it"),
         share_metric("random_shifted_share", "share of them so predicted with k random dimensions shifted as far"),
         share_metric("unshifted_share", "share of them so predicted with nothing changed"),
         sum_metric("shared_by_halves", "share of the best k that both halves of train have among theirs"),

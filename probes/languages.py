@@ -79,9 +79,7 @@ class Identity(_OfSentences):
     task = "languages:identity"
     metrics = (
         share_metric("identity", "share of sentences whose language a linear classifier identifies"),
-        share_metric(
-            "identity_centred", "identity with each language's mean vector subtracted", higher_is_better=False
-        ),
+        share_metric("identity_centred", "identity with each language's mean subtracted", higher_is_better=False),
         share_metric("identity_erased", "identity after erasure (LEACE) of language", higher_is_better=False),
         share_metric("same_language", "share of sentences whose nearest one, no translation, is in their language"),
         share_metric("same_language_centred", "same language, language means subtracted", higher_is_better=False),

@@ -60,11 +60,9 @@ class ReadingTimes(CausalProbe):
     reference = "Wilcox et al. 2020; de Varda et al. 2023"
     controls = (ControlNote("none", "readout", "the model's own head, then linear regressions in folds of sentences"),)
     metrics = (
-        sum_metric(
-            "delta_r2", "share of the held-out words' variance that surprisal explains beyond length and frequency"
-        ),
+        sum_metric("delta_r2", "share of held-out words' variance that surprisal explains beyond length and frequency"),
         sum_metric("delta_log_likelihood_nats", "log-likelihood per held-out word that surprisal adds"),
-        sum_metric("baseline_r2", "share of the held-out words' variance that length and log frequency explain"),
+        sum_metric("baseline_r2", "share of held-out words' variance that length and log frequency explain"),
         sum_metric("word_surprisal_bits", "mean surprisal of a word", higher_is_better=False),
     )
 

@@ -52,9 +52,7 @@ class Senses(GeometryProbe):
         share_metric("macro_f1_by_centroid", "F1 of senses by nearest centroid, mean over senses, then over words"),
         share_metric("micro_accuracy_by_centroid", "share of all occurrences nearest to their sense's centroid"),
         share_metric("accuracy_by_occurrences", "share of occurrences right by nearest neighbours, mean over words"),
-        share_metric(
-            "macro_f1_by_occurrences", "F1 of senses by nearest neighbours, mean over senses, then over words"
-        ),
+        share_metric("macro_f1_by_occurrences", "F1 of senses by nearest neighbours, mean over senses, then words"),
         share_metric("micro_accuracy_by_occurrences", "share of all occurrences right by nearest neighbours"),
         sum_metric("chosen_neighbours", "number of nearest neighbours that scored best on dev"),
     )

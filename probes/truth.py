@@ -51,9 +51,7 @@ class Truth(CausalProbe):
     about = "Texts; which of them the model can read is seen when it reads them."
     reference = "Adebayo et al. 2022; cf. Arora et al. 2024, Mueller et al. 2025"
     metrics = (
-        sum_metric(
-            "unused_share", "importance of the unused property ÷ importance of the cause", higher_is_better=False
-        ),
+        sum_metric("unused_share", "importance of the unused property ÷ that of the cause", higher_is_better=False),
         sum_metric(
             "unused_share_strongest",
             "importance of the unused property ÷ that of the cause, in the layer where that of the cause is largest",

@@ -22,7 +22,7 @@ from bertology._names import by_key, check_name, decimals, folder_name, layer_la
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.causal import targets
 from bertology.causal.items import Fact, subject_pairs
-from bertology.causal.targets import AlignedPair, Decision, Integers, PatchPair, Target
+from bertology.causal.targets import SPECIAL, AlignedPair, Decision, Integers, PatchPair, Target
 from bertology.cloze import Prompt, ask
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
@@ -531,9 +531,7 @@ def patch(
         steps=0 if method == "exact" else steps,
         clusters=tuple(asked[number].cluster or f"pair {number}" for number in kept),
         excluded=tuple(sorted(reasons.items())),
-        **_measured(
-            encoder, ones, cells, chosen, start, last=(targets.SPECIAL, _ALL_PIECES), method=method, steps=steps
-        ),
+        **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES), method=method, steps=steps),
     )
 
 
@@ -809,6 +807,6 @@ def trace(
         excluded=(),
         **_measured(
             encoder, aligned, cells, _layers(encoder, site, layers), start,
-            last=(_SUBJECT, targets.SPECIAL, _ALL_PIECES), n_draws=n_draws,
+            last=(_SUBJECT, SPECIAL, _ALL_PIECES), n_draws=n_draws,
         ),
     )  # fmt: skip

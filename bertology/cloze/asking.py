@@ -13,7 +13,7 @@ from bertology._machine import on_each_core
 from bertology._names import by_key
 from bertology.activations.progress import Progress, silent
 from bertology.cloze import prompts as forms
-from bertology.cloze.prompts import AnswerForm, ClozeScores, Floats, Integers, Prompt
+from bertology.cloze.prompts import MASK, AnswerForm, ClozeScores, Floats, Integers, Prompt
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import ClozeError, ModelError, quoted
@@ -211,9 +211,7 @@ def ask(
     for number, prompt in enumerate(prompts):
         if not prompt.n_masks or (prompt.candidates and prompt.asked is None):
             problem = f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks in it"
-            raise ClozeError(
-                f"{problem}; write {forms.MASK} once where a word is left out, or give one mask's number (at)"
-            )
+            raise ClozeError(f"{problem}; write {MASK} once where a word is left out, or give one mask's number (at)")
     encoder = from_left(encoder) if left_alone else encoder
     n_entries = encoder.masked_head.n_entries
     entries: Integers | None = None if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
@@ -234,7 +232,7 @@ def _scores(
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
     # A left-to-right model reads the text before the mask.
-    start, mask = ([], encoder.mask_token) if encoder.causal_head is None else (forms.text_start(encoder), forms.MASK)
+    start, mask = ([], encoder.mask_token) if encoder.causal_head is None else (forms.text_start(encoder), MASK)
     written = (one.segments[0].rstrip() if start else one.written(mask) for one in prompts)
     by_text = by_key((text, number) for number, text in enumerate(written))
 

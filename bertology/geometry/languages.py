@@ -23,7 +23,7 @@ from bertology.errors import CorpusError, FitError
 from bertology.geometry.senses import v_measure
 from bertology.measures import majority, sums
 from bertology.measures.baselines import word_majority
-from bertology.measures.sums import Floats, Integers, LayerSums
+from bertology.measures.sums import Floats, Integers, LayerSums, mean_sums
 
 Direction = tuple[int, int]
 _PENALTY = 1e-3  # strength of the ridge regression, in mean variances of a dimension
@@ -169,7 +169,7 @@ def language_identity(read: LayerVectors, items: LanguageItems, *, folds: int = 
                 of_space[rows] = language[similar.argmax(axis=1)] == language[rows]
         for name, of_items in hits.items():
             of_languages = [
-                sums.mean_sums(
+                mean_sums(
                     name, of_items, clusters, weights=language == number, n_clusters=items.n_clusters, group=group
                 )
                 for number, group in enumerate(items.names)
@@ -302,7 +302,7 @@ def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]
 def _hits(metric: str, items: LanguageItems, direction: Direction, asked: Integers, similar: Floats32) -> LayerSums:
     """The share of items ``asked`` whose translation is the most similar ``[item, candidate]``, of a direction."""
     title = " → ".join(items.names[one] for one in direction)
-    return sums.mean_sums(metric, retrieved(similar), items.clusters[asked], n_clusters=items.n_clusters, group=title)
+    return mean_sums(metric, retrieved(similar), items.clusters[asked], n_clusters=items.n_clusters, group=title)
 
 
 def retrieved(similar: Floats32) -> Floats:
@@ -367,9 +367,7 @@ class TransferItems:
                     group = self.names[source] if own else f"{self.names[source]} → {self.names[target]}"
                     n, which = int(self.clusters.max()) + 1, test == target
                     parts.append(
-                        sums.mean_sums(
-                            metric, hits, self.clusters, weights=which, n_clusters=n, group=group, layers=layers
-                        )
+                        mean_sums(metric, hits, self.clusters, weights=which, n_clusters=n, group=group, layers=layers)
                     )
         return sums.total_and_groups(parts) if parts else iter(())
 

@@ -21,7 +21,7 @@ from bertology.errors import FitError
 from bertology.readouts import _base, _sources
 from bertology.readouts._base import FittedReadout
 from bertology.readouts._fitting import IMPOSSIBLE, AdamState, EarlyStopping, FitLoop, FittedScores, drawn_alike, moved
-from bertology.readouts._sources import pooled
+from bertology.readouts._sources import pooled, pooled_parts
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
@@ -229,7 +229,7 @@ def span_scores(
         with torch.inference_mode():
             return parts[number].scores(words, batch)
 
-    for chunk in _sources.pooled_parts(source, design.pooling).chunks():
+    for chunk in pooled_parts(source, design.pooling).chunks():
         words = chunk.words.to(device)
         for items, spans in zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True):
             batch = moved(SpanBatch(items, _rows(spans)), device)
@@ -362,9 +362,7 @@ class EdgeLoop(FitLoop):
         self.best = {name: value.to(data.device) for name, value in design.start(shape[0], data.seed).items()}
         """The probes at their best, ``[problem, column, …]``."""
         self._random = torch.Generator().manual_seed(data.seed)
-        self._joined = _sources.JoinedChunks(
-            _sources.pooled_parts(data.train, design.pooling), used, device=data.device
-        )
+        self._joined = _sources.JoinedChunks(pooled_parts(data.train, design.pooling), used, device=data.device)
         self._n_cooling = n_items * self._passes * cool_down
         self._n_seen = 0
         self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down

@@ -16,7 +16,7 @@ from bertology._settings import Checked, Count, Natural, Positive
 from bertology.errors import FitError
 from bertology.readouts import _base, _sources
 from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, accuracies
-from bertology.readouts._sources import FeatureSource, Items, Moments, Sample, ShardedSource
+from bertology.readouts._sources import FeatureSource, Items, Moments, Sample, ShardedSource, resident
 
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
@@ -485,9 +485,7 @@ class LinearReadout(_base.Readout):
     def fit_to(self, data: _base.TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
-        data = replace(
-            data, train=_sources.resident(data.train, data.device), dev=_sources.resident(data.dev, data.device)
-        )
+        data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
         items = Items.of(data.targets, data.device)
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
         with Workers(data.device, n=data.n_threads) as workers:

@@ -18,7 +18,7 @@ from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
 from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
 from bertology.results import rows as result_rows
-from bertology.results.rows import ComparisonRow, ResultRow, Score, grouped, own_init
+from bertology.results.rows import ATTENTION, ComparisonRow, ResultRow, Score, grouped, own_baselines, own_init
 from bertology.results.table import (
     BEST_NOTE,
     INTERVAL,
@@ -277,7 +277,7 @@ def _layer_table(
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
         more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
         lines.append(LayerLine(layer, scores, spread, *more))
-    beside = result_rows.own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
+    beside = own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
     return LayerTable(
         task=about.task,
         metric=main,
@@ -661,9 +661,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, Table], ...]:
     asked = [((row.task, row.corpus, row.metric if row.group is not None else ""), row) for row in scored]
     baselines = by_key((key, row) for key, row in asked if row.head is None and row.is_baseline)
     of_table = by_key(((*key, row.model, row.reading), row) for key, row in asked if row.head is not None)
-    own = (
-        (same, result_rows.own_baselines(baselines.get(key[:3], []), same[0].model)) for key, same in of_table.items()
-    )
+    own = ((same, own_baselines(baselines.get(key[:3], []), same[0].model)) for key, same in of_table.items())
     return tuple(itertools.starmap(_head_tables, own))
 
 
@@ -781,9 +779,7 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, ...], tuple[Tab
     There is a table for each task, model and metric. A step's name ends in how far it goes; before it stands the order:
     ``random 10 %``. Other sets of heads that are off next to steps have tables of their own, which come second.
     """
-    of_models = [
-        row for row in rows if row.readout in result_rows.ATTENTION and row.head is None and row.model is not None
-    ]
+    of_models = [row for row in rows if row.readout in ATTENTION and row.head is None and row.model is not None]
     of_steps = [row for row in of_models if row.group is not None and row.value is not None]
     asked = [(row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric) for row in of_steps]
     tables, sets = [], list[ResultRow]()
