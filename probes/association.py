@@ -119,7 +119,7 @@ class AssociationTest(CausalProbe):
         sizes = Counter((one.group, one.set) for one in items.items) if items is not None else Counter[Any]()
         for test, name in itertools.product(dict.fromkeys(test for test, _ in sizes), SETS):
             if sizes[test, name] < 2:
-                raise CorpusError(f"test {test!r} has fewer than two texts in {name}; give more, or more max_items")
+                raise CorpusError(f"test {test!r} has fewer than two texts in {name}; give more, or no max_items")
         return GeometryCounts(sizes.total(), unit="texts")
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:

@@ -93,7 +93,7 @@ def test_several_tests_stand_by_group_with_their_mean() -> None:
     [
         ({"set": "target_z"}, "column 'set': found 'target_z'; expected target_x, target_y, attribute_a"),
         ({"word": "zebra"}, "a word that stands once in 'The dog sleeps.'"),
-        ({"set": "target_y"}, "test 'test' has fewer than two texts in target_x; give more, or leave max_items"),
+        ({"set": "target_y"}, "test 'test' has fewer than two texts in target_x; give more, or no max_items"),
         ({"text": "The dogs sleeps.", "word": "dogs"}, "each text once in a set"),
     ],
 )
