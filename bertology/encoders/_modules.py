@@ -10,6 +10,7 @@ module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows wha
 
 import contextlib
 import copy
+import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -81,11 +82,11 @@ def _rebound(value: Any, memo: dict[int, Any], done: dict[int, Any]) -> Any:
 
 
 _FAMILIAR = {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}
-_FAMILIAR |= {"t5", "xlm-roberta"}
+_FAMILIAR |= {"canine", "t5", "xlm-roberta"}
 """Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded."""
 
 
-_BY_OUTPUT = {"flaubert", "funnel", "longformer", "squeezebert", "xlm", "xlnet"}
+_BY_OUTPUT = {"canine", "flaubert", "funnel", "longformer", "squeezebert", "xlm", "xlnet"}
 """Families whose blocks are no modules of their own, or hand on states in another form than they are returned in."""
 
 
@@ -107,27 +108,47 @@ class ReturnedStates:
     def read(self, body: Any, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """``[layer, batch, piece, dim]`` hidden states that the model returns, but for those that Funnel has pooled.
 
-        Funnel reads each row by itself, without what pads it, which would be pooled with its last subword; only a row
-        that is too short for all of its pooling, which it cannot read, is padded to the least length.
+        Funnel and CANINE read rows that are padded each by itself, as what pads it would be pooled with its last piece.
         """
         mask, how = inputs.get("attention_mask"), {"return_dict": True, "output_hidden_states": True}
-        mask = torch.ones_like(inputs["input_ids"]) if mask is None else mask
-        least = 2 ** (len(body.config.block_sizes) - 1) + 1 if self.n_decoded else 0
-        if not self.n_decoded or (bool(mask.all()) and mask.shape[1] >= least):
-            return self.kept(body(**inputs, **how).hidden_states)
-        rows, fill = list[Tensor](), {"input_ids": body.config.pad_token_id or 0}
-        for row, is_piece in enumerate(mask.bool()):
-            one = {name: of[row : row + 1, is_piece] for name, of in {**inputs, "attention_mask": mask}.items()}
-            n = one["input_ids"].shape[1]
-            lacking = (0, max(0, least - n))
-            one = {name: nn.functional.pad(of, lacking, value=fill.get(name, 0)) for name, of in one.items()}
-            states = torch.cat(list(self.kept(body(**one, **how).hidden_states)))  # [layer, piece, dim]
-            rows.append(states.new_zeros(len(states), len(is_piece), states.shape[-1]))
-            rows[-1][:, is_piece] = states[:, :n]
-        return torch.stack(rows, dim=1).unbind()
+        mask, rows = torch.ones_like(inputs["input_ids"]) if mask is None else mask, list[Tensor]()
+        if not self.n_decoded and self.family != "canine":
+            return self.kept(body, body(**inputs, **how).hidden_states)
+        given = {name: of.expand_as(mask) for name, of in {**inputs, "attention_mask": mask}.items()}
+        for row in [slice(None)] if mask.all() else [slice(row, row + 1) for row in range(len(mask))]:
+            is_piece = mask[row][0].bool()
+            one = self.filled(body.config, {name: of[row, is_piece] for name, of in given.items()})
+            states = torch.stack([*self.kept(body, body(**one, **how).hidden_states)])  # [layer, row, piece, dim]
+            rows.append(states.new_zeros(*states.shape[:2], len(is_piece), states.shape[-1]))
+            rows[-1][:, :, is_piece] = states[:, :, : int(is_piece.sum())]
+        return torch.cat(rows, dim=1).unbind()
 
-    def kept(self, returned: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The states by layer: of Funnel those of its first block, then those of its decoder."""
+    def filled(self, config: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs ``[row, piece]`` of rows that are not padded, and after them what a model needs to pool them all.
+
+        Funnel cannot read what is shorter than its pooling. CANINE leaves out the last group of characters, so that of
+        a text alone its last four to seven had the state of those before them; it was trained on texts with padding
+        after them, of which two groups are enough, as its convolutions reach no further.
+        """
+        n, lacking = inputs["input_ids"].shape[1], 0
+        if self.n_decoded:
+            lacking = max(0, 2 ** (len(config.block_sizes) - 1) + 1 - n)
+        elif self.family == "canine":
+            rate = config.downsampling_rate
+            lacking = min(-n % rate + 2 * rate, config.max_position_embeddings - n)
+        given, pad = {"attention_mask": torch.ones_like(inputs["input_ids"]), **inputs}, config.pad_token_id or 0
+        fill = {name: pad if name == "input_ids" else 0 for name in given}
+        return {name: nn.functional.pad(of, (0, lacking), value=fill[name]) for name, of in given.items()}
+
+    def kept(self, body: Any, returned: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The states by layer: of Funnel those of its first block, then those of its decoder.
+
+        Of CANINE they are those of its local block, of its deep blocks, each repeated for the characters that it stands
+        for, and of its final block (Clark et al. 2022, section 3).
+        """
+        if self.family == "canine":
+            n = returned[0].shape[1]
+            return (*returned[:2], *(body._repeat_molecules(one, n) for one in returned[3:-2]), returned[-1])
         n = self.n_decoded
         return (*returned[: self.n_layers - n + 1], *returned[-n:]) if n else returned
 
@@ -186,7 +207,7 @@ class LoadedModel:
 
 
 def check_embeddings(body: Any, family: str) -> None:
-    """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
+    """Raise for a model that does not read numbers of subwords through a table of embeddings, as I-BERT."""
     table = None
     with contextlib.suppress(NotImplementedError):
         table = body.get_input_embeddings()
@@ -196,9 +217,20 @@ def check_embeddings(body: Any, family: str) -> None:
         raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
 
 
+def count_embeddings(body: Any, family: str) -> int:
+    """How many numbers of pieces a model reads: those of its table of embeddings; of CANINE all code points.
+
+    A ModelError is raised as by :func:`check_embeddings`.
+    """
+    if family == "canine":
+        return sys.maxunicode + 1
+    check_embeddings(body, family)
+    return int(body.get_input_embeddings().num_embeddings)
+
+
 def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
-    check_embeddings(body, family)
+    count_embeddings(body, family)
     if family in _BY_OUTPUT:
         is_whole = family == "funnel" and hasattr(body, "decoder") and body.config.truncate_seq
         n_decoded = body.config.num_decoder_layers if is_whole else 0
@@ -231,7 +263,7 @@ def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None
         try:
             expected = body(input_ids=ids, output_hidden_states=True, return_dict=True).hidden_states or ()
             read = run_to_layers(body, blocks, {"input_ids": ids}, frozenset(range(len(blocks) + 1)))
-            expected = blocks.kept(expected) if isinstance(blocks, ReturnedStates) else expected
+            expected = blocks.kept(body, expected) if isinstance(blocks, ReturnedStates) else expected
             if len(expected) == len(read) and all(
                 theirs.shape == own.shape and torch.allclose(theirs.float(), own.float(), rtol=1e-3, atol=1e-3)
                 for theirs, own in zip(expected, read.values(), strict=True)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 
 from bertology._languages_apart import read_as_declared
@@ -17,7 +18,7 @@ from bertology.encoders import _modules, sources, static
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import TASK_HEADS, HeadKind
-from bertology.errors import ModelError, SignalError
+from bertology.errors import ModelError, SignalError, quoted
 
 _BOUNDARY = "▁"
 _PLAIN_WORDS = ("the", "and", "a", "e", "1", ".", "的")
@@ -30,8 +31,33 @@ def load_tokenizer(source: sources.ModelSource, *, trust_remote_code: bool = Fal
     """The model's tokenizer, which must be a fast one, as these alone give character offsets."""
     with sources.one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    tokenizer = of_characters(tokenizer)
     check_fast(tokenizer, source.folder)
     return tokenizer
+
+
+def of_characters(tokenizer: Any) -> Any:
+    """A fast tokenizer with the same numbers in the place of CANINE's, which has none; any other as it is.
+
+    A piece is a character, its number the code point. The vocabulary ends where characters are assigned (Unicode 17),
+    as all 1.1 million code points would take a gigabyte; any beyond are unknown, read as the replacement character. A
+    ModelError is raised where there are tokens of other kinds.
+    """
+    if not isinstance(tokenizer, transformers.CanineTokenizer):
+        return tokenizer
+    points = (*range(0xD800), *range(0xE000, 0x33480), *range(0xE0000, 0xE01F0))  # but for halves of pairs
+    vocabulary, (start, end) = {chr(point): point for point in points}, (tokenizer.cls_token, tokenizer.sep_token)
+    if other := sorted(tokenizer.added_tokens_encoder.items() - vocabulary.items()):
+        raise ModelError(f"its CanineTokenizer has a token {quoted(other[0][0])}: give one of characters alone")
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="\N{REPLACEMENT CHARACTER}"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")  # newlines included
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=f"{start} $A {end} $B {end}",
+        special_tokens=[(one, ord(one)) for one in (start, end)],
+    )
+    kept = {"model_max_length": tokenizer.model_max_length, **tokenizer.special_tokens_map}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **kept)
 
 
 def check_fast(tokenizer: Any, where: object) -> None:
@@ -46,8 +72,7 @@ def piece_reader(source: sources.ModelSource, tokenizer: Any, body: Any, *, max_
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    _modules.check_embeddings(body, str(getattr(body.config, "model_type", "such")))
-    rows = int(body.get_input_embeddings().num_embeddings)
+    rows = _modules.count_embeddings(body, family := str(getattr(body.config, "model_type", "such")))
     with sources.one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         # Some words, and a few entries of the vocabulary that look like words, for models of any script.
         vocabulary: dict[str, int] = tokenizer.get_vocab()
@@ -60,7 +85,8 @@ def piece_reader(source: sources.ModelSource, tokenizer: Any, body: Any, *, max_
             unknown = tokenizer.unk_token_id
         spelled = [encoding.ids for encoding in backend.encode_batch(words, add_special_tokens=False)]
         n_known, highest = sum(not set(ids) <= {unknown} for ids in spelled), max(vocabulary.values(), default=-1)
-        if highest >= rows or len(vocabulary) < rows // 2 or not n_known:
+        is_fit = spelled[0] == [*map(ord, words[0])] if family == "canine" else len(vocabulary) >= rows // 2
+        if highest >= rows or not is_fit or not n_known:
             facts = f"{len(vocabulary)} pieces with numbers up to {highest} for {rows} embeddings"
             facts += f", {n_known} of {len(words)} plain words are known"
             remedy = "give the tokenizer that belongs to the weights"
@@ -78,8 +104,7 @@ def piece_reader(source: sources.ModelSource, tokenizer: Any, body: Any, *, max_
     before, after, boundaries = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
     pad = int(tokenizer.pad_token_id or 0)
     unknown = None if unknown is None else int(unknown)
-    of_words = getattr(body.config, "model_type", "") == static.FAMILY
-    return PieceReader(backend, before, after, boundaries, unknown, pad, max_pieces or limit, of_words)
+    return PieceReader(backend, before, after, boundaries, unknown, pad, max_pieces or limit, family == static.FAMILY)
 
 
 def _special_tokens(
@@ -322,6 +347,7 @@ def load_whole(source: sources.ModelSource) -> WholeModel:
 
 def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks of a model of transformers, with or without heads, in the order in which they run."""
+    _modules.check_embeddings(model.base_model, family)
     return _modules.find_blocks(model.base_model, n_layers=n_layers, family=family)
 
 

@@ -31,7 +31,7 @@ from bertology.encoders import _modules, sources
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head, task_head
 from bertology.encoders.interventions import find_part, watching
-from bertology.encoders.loading import body_of, check_fast, copy_embeddings, load_encoder, load_tokenizer
+from bertology.encoders.loading import body_of, check_fast, copy_embeddings, load_encoder, load_tokenizer, of_characters
 from bertology.errors import BertologyError, ModelError, SignalError
 
 _PAIR = "give the model and its tokenizer, (model, tokenizer)"
@@ -155,7 +155,7 @@ def _of_transformers(
     """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
     from transformers.models.auto import modeling_auto as known
 
-    runs, model = _unwrapped(given, tokenizer)
+    runs, model = _unwrapped(given, tokenizer := of_characters(tokenizer))
     kind, called = type(model), str(getattr(model, "name_or_path", "") or "")
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
@@ -236,8 +236,7 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    _modules.check_embeddings(model, str(model.config.model_type))
-    _check_tokenizer(which, tokenizer, int(model.get_input_embeddings().num_embeddings))
+    _check_tokenizer(which, tokenizer, _modules.count_embeddings(model, str(model.config.model_type)))
     return runs, model
 
 
@@ -419,10 +418,13 @@ def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: st
         found[place].append((state[0] if state[0].ndim > 1 else state).detach().clone())
 
     def ask_for_states(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-        return args, kwargs | {"output_hidden_states": True}
+        tensors = {name: value for name, value in kwargs.items() if isinstance(value, Tensor)}
+        given = model.blocks.filled(body.config, tensors) if isinstance(model.blocks, _modules.ReturnedStates) else {}
+        return args, kwargs | given | {"output_hidden_states": True}
 
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
-        states = model.blocks.kept(output.hidden_states) if isinstance(model.blocks, _modules.ReturnedStates) else ()
+        blocks = model.blocks
+        states = blocks.kept(body, output.hidden_states) if isinstance(blocks, _modules.ReturnedStates) else ()
         for layer, state in enumerate(states[:-1]):
             keep(f"layer {layer}", state)
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])

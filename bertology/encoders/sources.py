@@ -116,9 +116,9 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
-    """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
+    """The files of the tokenizer in a fixed order; one must hold a vocabulary, but for CANINE's, which has none."""
     files = tuple(filter(Path.is_file, map(folder.joinpath, TOKENIZER_FILES)))
-    if {path.name for path in files} <= {*NO_VOCABULARY}:
+    if {path.name for path in files} <= {*NO_VOCABULARY} and read_config(folder).get("model_type") != "canine":
         raise broken(folder, "no tokenizer (tokenizer.json, vocab.txt …)", "save the model's tokenizer beside it")
     return files
 
@@ -243,8 +243,6 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
         return ModelShape(0, width, 1, family)
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
-    if family == "canine":
-        raise ModelError(f"{path}: canine models have no table of subword embeddings, so give another model")
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:
@@ -264,6 +262,8 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
         with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
             whole = transformers.CONFIG_MAPPING[family](**config)
             n_layers = whole.block_sizes[0] * whole.block_repeats[0] + whole.num_decoder_layers
+    if family == "canine":  # a local block before the deep ones, and one after them
+        n_layers += 2
     if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
         most = f"more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} dimensions"
         raise ModelError(f"{path}: {most}: not an encoder of text")

@@ -100,9 +100,6 @@ def test_other_funnel_models_and_signals_are_refused_in_one_line(folders: Any, t
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="funnel models without decoder"):
         load_encoder(str(tmp_path)).vectors(TEXTS)
-    (tmp_path / "config.json").write_text('{"model_type": "canine"}')
-    with pytest.raises(ModelError, match="canine models have no table of subword embeddings, so give"):
-        load_encoder(str(tmp_path))
 
 
 def test_labels_are_found_and_blocks_are_refused(folders: Any) -> None:
@@ -131,9 +128,58 @@ def test_the_masked_head_is_that_of_transformers(folders: Any) -> None:
     torch.testing.assert_close(torch.as_tensor(found)[0].log_softmax(-1), expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize(("family", "problem"), [("canine", "no table of subword embeddings"), ("ibert", "of another")])
-def test_other_embeddings_are_refused_in_one_line(family: str, problem: str) -> None:
+def test_a_model_with_embeddings_of_another_kind_is_refused_in_one_line() -> None:
     tokenizer = AutoTokenizer.from_pretrained(model_folder("pocket"))
-    config = library.CONFIG_MAPPING[family](vocab_size=len(tokenizer), **BERT)
-    with pytest.raises(ModelError, match=problem):
+    config = library.CONFIG_MAPPING["ibert"](vocab_size=len(tokenizer), **BERT)
+    with pytest.raises(ModelError, match="of another"):
         Encoder.from_model(AutoModel.from_config(config), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def canine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "canine"
+    torch.manual_seed(0)
+    library.CanineModel(library.CanineConfig(num_hash_buckets=256, **BERT)).save_pretrained(folder)
+    library.CanineTokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_canine_reads_the_characters_of_its_own_tokenizer(canine: Path) -> None:
+    own, ours = library.CanineTokenizer(), load_encoder(str(canine)).tokenizer
+    for text in (*TEXTS, "é ñ  two\nlines\t😀 𝒳", "ﬁ 的", "", "a"):
+        assert ours(text)["input_ids"] == own(text)["input_ids"]
+    assert ours("one", "two")["input_ids"] == own("one", "two")["input_ids"]
+    assert ours("\U000f0000")["input_ids"][1] == ord("\N{REPLACEMENT CHARACTER}")  # private use: not in the vocabulary
+
+
+def test_states_of_canine_are_those_of_padded_texts_in_transformers(canine: Path) -> None:
+    """The embeddings, the local block, deep blocks repeated for their characters, and the final block."""
+    encoder, model = load_encoder(str(canine)), library.CanineModel.from_pretrained(canine).eval()
+    rows = [torch.tensor(encoder.tokenizer(text)["input_ids"]) for text in (*TEXTS, "a")]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    mask = (torch.arange(ids.shape[1]) < torch.tensor([[len(row)] for row in rows])).long()
+    found = encoder.hidden_states(ids, mask, layers=range(5))
+    for number, row in enumerate(rows):
+        padded = torch.nn.functional.pad(row, (0, 128 - len(row)))[None]
+        with torch.inference_mode():
+            given = (torch.arange(128) < len(row)).long()[None]
+            states = model(padded, attention_mask=given, output_hidden_states=True).hidden_states
+        deep = [model._repeat_molecules(state, 128) for state in states[3:-2]]
+        for layer, state in enumerate([*states[:2], *deep, states[-1]]):
+            torch.testing.assert_close(found[layer][number, : len(row)], state[0, : len(row)], atol=1e-5, rtol=0)
+    alone = encoder.hidden_states(rows[1][None], layers=range(5))
+    assert all(torch.equal(alone[layer][0], found[layer][1, : len(rows[1])]) for layer in range(5))
+
+
+def test_canine_is_probed_and_given_in_memory(canine: Path) -> None:
+    settings: dict[str, Any] = {"controls": "majority", "layers": [0, 4], "sentences": 100}
+    rows = probe("pos", model=str(canine), **settings).rows
+    majority = next(row.value for row in rows if row.control == "majority" and row.metric == "accuracy")
+    scores = {row.layer: row for row in rows if row.control == "none" and row.metric == "accuracy"}
+    assert majority < scores[0].ci_low  # characters that words are made of tell something
+    model = library.CanineModel.from_pretrained(canine).eval()
+    encoder = Encoder.from_model(model, library.CanineTokenizer())
+    np.testing.assert_allclose(encoder.vectors(TEXTS), load_encoder(str(canine)).vectors(TEXTS), atol=1e-5)
+    for ask in (encoder.attention, lambda text: encoder.run(text, interventions=[Intervention(1, torch.relu)])):
+        with pytest.raises(ModelError, match="of canine models hidden states alone are read"):
+            ask(TEXTS[0])
