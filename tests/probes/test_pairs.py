@@ -128,7 +128,7 @@ def test_shared_number_is_found_where_forms_show_it() -> None:
         return replace(one, layers={**one.layers, "feats": numbered})
 
     def accuracy(make: Callable[[Sentence], Sentence]) -> ResultRow:
-        sizes = {"train": 1500, "dev": 300, "test": 300}
+        sizes = {"train": 900, "dev": 200, "test": 300}
         text = {split: Sentences(map(make, pocket[split][:size])) for split, size in sizes.items()}
         found = probe("pair_number:shared", corpus=Corpus("some", text), layers=[0], controls="none")
         return next(row for row in found.rows if row.metric == "accuracy")
