@@ -114,6 +114,8 @@ class ReturnedStates:
         mask, rows = torch.ones_like(inputs["input_ids"]) if mask is None else mask, list[Tensor]()
         if not self.n_decoded and self.family != "canine":
             return self.kept(body, body(**inputs, **how).hidden_states)
+        if (inputs["input_ids"][mask == 0] != (body.config.pad_token_id or 0)).any():
+            raise ModelError(f"{self.family} models pool hidden words with those that are read: hide no context")
         given = {name: of.expand_as(mask) for name, of in {**inputs, "attention_mask": mask}.items()}
         for row in [slice(None)] if mask.all() else [slice(row, row + 1) for row in range(len(mask))]:
             is_piece = mask[row][0].bool()
@@ -130,7 +132,7 @@ class ReturnedStates:
         a text alone its last four to seven had the state of those before them; it was trained on texts with padding
         after them, of which two groups are enough, as its convolutions reach no further.
         """
-        n, lacking = inputs["input_ids"].shape[1], 0
+        n, lacking = inputs["input_ids"].shape[-1], 0
         if self.n_decoded:
             lacking = max(0, 2 ** (len(config.block_sizes) - 1) + 1 - n)
         elif self.family == "canine":

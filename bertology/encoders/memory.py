@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -410,21 +410,19 @@ def _rows(tokenizer: Any) -> list[Tensor]:
 def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: str) -> _Returned:
     """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
     found: dict[str, list[Tensor]] = defaultdict(list)
-    body, n_layers = model.body, len(model.blocks)
+    body, blocks, n_layers = model.body, cast(Any, model.blocks), len(model.blocks)
     modes = [(module, module.training) for module in run.modules()]
     is_by_output = isinstance(model.blocks, _modules.ReturnedStates)
 
     def keep(place: str, state: Tensor) -> None:
-        found[place].append((state[0] if state[0].ndim > 1 else state).detach().clone())
+        # Without what fills a text up that is pooled.
+        found[place].append((state[0][: len(ids)] if state[0].ndim > 1 else state).detach().clone())
 
     def ask_for_states(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-        tensors = {name: value for name, value in kwargs.items() if isinstance(value, Tensor)}
-        given = model.blocks.filled(body.config, tensors) if isinstance(model.blocks, _modules.ReturnedStates) else {}
-        return args, kwargs | given | {"output_hidden_states": True}
+        return args, kwargs | {"output_hidden_states": True}
 
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
-        blocks = model.blocks
-        states = blocks.kept(body, output.hidden_states) if isinstance(blocks, _modules.ReturnedStates) else ()
+        states = blocks.kept(body, output.hidden_states) if is_by_output else ()
         for layer, state in enumerate(states[:-1]):
             keep(f"layer {layer}", state)
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
@@ -441,7 +439,8 @@ def _returned_by(run: Any, model: _modules.LoadedModel, tokenizer: Any, name: st
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _rows(tokenizer):
                 batch = ids[None, None] if task_head([type(run).__name__]) == "choices" else ids[None]
-                output = run(input_ids=batch.to(next(body.parameters()).device))
+                given = {"input_ids": batch.to(next(body.parameters()).device)}
+                output = run(**(blocks.filled(body.config, given) if is_by_output else given))
                 named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
                 logits = next((one for one in named if one is not None), None)
                 if (logits := output[0] if isinstance(output, tuple) else logits) is not None:

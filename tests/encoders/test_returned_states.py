@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,12 @@ def test_canine_is_probed_and_given_in_memory(canine: Path) -> None:
     scores = {row.layer: row for row in rows if row.control == "none" and row.metric == "accuracy"}
     assert majority < scores[0].ci_low  # characters that words are made of tell something
     model = library.CanineModel.from_pretrained(canine).eval()
+    for held in (copy.deepcopy(model).to(torch.bfloat16), library.CanineForSequenceClassification(model.config)):
+        assert Encoder.from_model(held.eval(), library.CanineTokenizer()).n_layers == 4
     encoder = Encoder.from_model(model, library.CanineTokenizer())
+    ids = torch.tensor([encoder.tokenizer(TEXTS[0])["input_ids"]])
+    with pytest.raises(ModelError, match="canine models pool hidden words with those that are read"):
+        encoder.hidden_states(ids, torch.tensor([[0] * 4 + [1] * (ids.shape[1] - 4)]), layers=[1])
     np.testing.assert_allclose(encoder.vectors(TEXTS), load_encoder(str(canine)).vectors(TEXTS), atol=1e-5)
     for ask in (encoder.attention, lambda text: encoder.run(text, interventions=[Intervention(1, torch.relu)])):
         with pytest.raises(ModelError, match="of canine models hidden states alone are read"):
