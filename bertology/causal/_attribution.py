@@ -29,6 +29,7 @@ from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, 
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, find_part, starting_from
+from bertology.encoders.loading import blocks_of
 from bertology.errors import BertologyError, ClozeError, ModelError, quoted
 from bertology.measures.intervals import intervals_over_clusters
 from bertology.measures.sums import Floats, Integers
@@ -217,6 +218,7 @@ class _Reader:
         self._steps, self._span, self._samples = steps, span, samples
         self._decision = Decision(encoder, [one])
         body: Any = encoder.model.body
+        blocks_of(body, encoder.n_layers, encoder.family)  # refuses a model without a table of embeddings
         self._look_up: Callable[[Tensor], Tensor] = body.get_input_embeddings()
         self._pieces = list(one.spans)
         self._n_owners = np.bincount(np.concatenate(self._pieces), minlength=len(one.ids[0]))
