@@ -14,6 +14,7 @@ the best ``k`` are ablated (their mean) in all words, which raises the loss of m
 towards another label, of which words are then predicted.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -22,11 +23,10 @@ import numpy as np
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Examples, GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
-from bertology.probing.items import sampled_sentences
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
+from bertology.probing.items import sampled_splits
 from bertology.probing.probes import labels_of_words
 
 _ASKED_BY = "dimensions"
@@ -90,24 +90,19 @@ class Dimensions(CausalProbe):
 
     def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Words with a label; one that train does not have is left out."""
-        test = sampled_sentences(sentences["test"], self.most_words // 2)
-        train = _examples(self.of, sampled_sentences(sentences["train"], self.most_words))
-        examples = _examples(self.of, test)
-        is_known = np.isin(np.array(examples.values, dtype=object)[examples.codes], train.values)
-        n_known = int(is_known.sum())
-        skipped = {"no label": test.n_words - len(examples), "a label that train does not have": int((~is_known).sum())}
-        left = {reason: n for reason, n in skipped.items() if n}
-        return GeometryCounts(n_known, len(train), len(train.values), 0, left)
+        texts = sampled_splits(sentences, self.most_words)
+        train, examples = (labels_of_words(self.of, texts[split], asked_by=_ASKED_BY) for split in ("train", "test"))
+        n_known = int(np.isin(np.array(examples.values, dtype=object)[examples.codes], train.values).sum())
+        n_without = texts["test"].n_words - len(examples)
+        skipped = {"no label": n_without, "a label that train does not have": len(examples) - n_known}
+        return GeometryCounts(n_known, len(train), len(train.values), 0, +Counter(skipped))
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums]:
         """Statistics of each layer, by sentence of the sample of test."""
-        texts: dict[str, Sentences] = {}
-        for split in self.reads:
-            texts[split] = sampled_sentences(model.sentences[split], self.most_words // (1 + (split != "train")))
-        others = tuple(one for one in self.others if one != self.of)
+        texts = sampled_splits(model.sentences, self.most_words)
+        others = tuple(one for one in self.others or _OTHERS if one != self.of)
         if not self.others:
-            of_others = [one for one in _OTHERS if one != self.of]
-            others = causal.erasing.tasks_with_labels(of_others, texts.values(), asked_by=_ASKED_BY)
+            others = causal.erasing.tasks_with_labels(others, texts.values(), asked_by=_ASKED_BY)
         labels = [causal.erasing.WordLabels.of_task(name, texts, asked_by=_ASKED_BY) for name in (self.of, *others)]
         yield from causal.dimensions.measure_dimensions(
             model.encoder,
@@ -123,10 +118,6 @@ class Dimensions(CausalProbe):
             changes_model=self.predict,
             on_long=model.on_long,
         )
-
-
-def _examples(task: str, text: Sentences) -> Examples:
-    return labels_of_words(task, text, asked_by=_ASKED_BY, remedy=", as those of pos are")
 
 
 PROBE = ProbeFamily.among(

@@ -30,12 +30,11 @@ from numpy.typing import NDArray
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.probes import pair_reason
-from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Examples, GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
-from bertology.probing.items import sampled_sentences
+from bertology.probing import GeometryCounts, ProbeFamily, RunningModel, Splits, get_probe
+from bertology.probing.items import sampled_splits
 from bertology.probing.probes import labels_of_words
 
 _OTHERS = ("pos", "deprel", "feats:Number")
@@ -127,8 +126,8 @@ class EraseAndPredict(CausalProbe):
 
     def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Words with the property; predicted are masked words, whether they have it or not."""
-        texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
-        found = {split: _examples(self.of, text) for split, text in texts.items()}
+        texts = sampled_splits(sentences, self.most_words)
+        found = {split: labels_of_words(self.of, text, asked_by=_ASKED_BY) for split, text in texts.items()}
         train, test = found["train"], found["test"]
         unseen = sum(
             int((test.codes == code).sum()) for code, value in enumerate(test.values) if value not in train.values
@@ -138,13 +137,11 @@ class EraseAndPredict(CausalProbe):
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums]:
         """Changes in each layer, by sentence of the sample of test."""
-        texts: dict[str, Sentences] = {split: self._sample(model.sentences[split], split) for split in self.reads}
+        texts = sampled_splits(model.sentences, self.most_words)
         within = self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
         own = _labels(self.of, texts, within=within)
-        tasks = self.others
-        if not tasks:
-            of_others = [one for one in _OTHERS if one != self.of]
-            tasks = causal.erasing.tasks_with_labels(of_others, texts.values(), asked_by=_ASKED_BY)
+        of_others = [one for one in _OTHERS if one != self.of]
+        tasks = self.others or causal.erasing.tasks_with_labels(of_others, texts.values(), asked_by=_ASKED_BY)
         others = {name: _labels(name, texts) for name in tasks}
         groups = {}
         if self.by in texts["test"].layers:
@@ -165,13 +162,6 @@ class EraseAndPredict(CausalProbe):
 
     def _pairs(self) -> "list[causal.PatchPair]":
         return causal.agreement_pairs(self.agreement, most=500)
-
-    def _sample(self, sentences: Sentences, split: str) -> Sentences:
-        return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
-
-
-def _examples(task: str, text: Sentences) -> Examples:
-    return labels_of_words(task, text, asked_by=_ASKED_BY, remedy=", as those of pos are")
 
 
 def _labels(task: str, texts: Splits, *, within: str = "") -> "causal.erasing.WordLabels":
@@ -217,7 +207,7 @@ class ErasedAgreement(CausalProbe):
 
 
 PROBE = ProbeFamily.among(
-    [*map(EraseAndPredict, ("pos", "deprel", "feats:Number")), ErasedAgreement()],
+    [*map(EraseAndPredict, _OTHERS), ErasedAgreement()],
     argument="task whose labels are erased",
     further=lambda name: EraseAndPredict(of=get_probe(name).task),
 )

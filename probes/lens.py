@@ -18,11 +18,10 @@ import numpy as np
 
 from bertology import cloze
 from bertology.causal import CausalItems, CausalProbe
-from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums
 from bertology.probing import GeometryCounts, RunningModel, Splits
-from bertology.probing.items import sampled_sentences
+from bertology.probing.items import sampled_splits
 
 _NAMES = {"tuned": "with the tuned lens", "logit": "with the logit lens"}
 
@@ -51,11 +50,13 @@ class Lens(CausalProbe):
 
     def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Words of the samples, until subwords are masked."""
-        return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
+        texts = sampled_splits(sentences, self.most_words)
+        return GeometryCounts(texts["test"].n_words, texts["train"].n_words)
 
     def measure(self, model: RunningModel) -> Iterator[LayerSums | GeometryCounts]:
         """Divergences of each layer, by sentence; items are the subwords of masked words."""
-        train, test = (self._sample(model.sentences, split) for split in ("train", "test"))
+        texts = sampled_splits(model.sentences, self.most_words)
+        train, test = texts["train"], texts["test"]
         lens = cloze.fit_lens(model.encoder, train, steps=self.steps, on_long=model.on_long)
         for name, read_by in (("tuned", lens), ("logit", None)):
             found = cloze.lens.lens_measures(model.encoder, test, read_by, seed=1, on_long=model.on_long)
@@ -66,9 +67,6 @@ class Lens(CausalProbe):
             values: dict[str, Any] = {"divergence_bits": found.divergence, "agreement": found.agrees}
             for metric, of_places in {**values, "settled": settled, "bits": found.bits}.items():
                 yield mean_sums(f"{name}_{metric}", of_places[list(model.layers)], found.sentence, **about)
-
-    def _sample(self, sentences: Splits, split: str) -> Sentences:
-        return sampled_sentences(sentences[split], self.most_words // (1 + (split != "train")))
 
 
 PROBE = Lens()

@@ -16,7 +16,7 @@ from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import Site
 from bertology.errors import CorpusError, ModelError
-from bertology.probing.items import sampled_sentences
+from bertology.probing.items import sampled_splits
 from bertology.readouts.ranking import Ranking, overlap
 
 _WIDTH = 40  # characters of the text on each side of a word
@@ -132,7 +132,7 @@ def find_dimensions(
     Raises:
         BertologyError: the task has no labels of single words, ``k`` does not fit, or no word is frequent enough.
     """
-    texts = {name: sampled_sentences(corpus[name], most_words // (1 + (name != "train"))) for name in ("train", "dev")}
+    texts = sampled_splits({name: corpus[name] for name in ("train", "dev")}, most_words)
     labels = WordLabels.of_task(task, texts, asked_by="dimensions")
     if site != "hidden_state" and 0 in layers:
         raise ModelError(f"site {site}: the embeddings have none: give layers from 1")

@@ -90,8 +90,7 @@ class WordLabels:
 
         Errors are those of :func:`~bertology.probing.probes.labels_of_words`.
         """
-        about = {"asked_by": asked_by, "remedy": ", as those of pos are"}
-        examples = {split: labels_of_words(task, text, **about) for split, text in texts.items()}
+        examples = {split: labels_of_words(task, text, asked_by=asked_by) for split, text in texts.items()}
         values, codes = examples["train"].values, dict[str, Integers]()
         for split, of_split in examples.items():
             place = np.array(

@@ -413,10 +413,13 @@ def sampled_words(sentences: Sentences, most: int) -> NDArray[np.int64]:
     return np.flatnonzero(np.repeat(chosen, lengths))
 
 
-def sampled_sentences(sentences: Sentences, most_words: int) -> Sentences:
-    """The sentences of :func:`sampled_words`, in their order."""
-    words = sampled_words(sentences, most_words)
-    return Sentences(sentences[number] for number in np.unique(sentences.sentence_of_word[words]).tolist())
+def sampled_splits(sentences: Splits, most_words: int) -> dict[str, Sentences]:
+    """The sentences of :func:`sampled_words` by split, of dev and test half as many words as of train."""
+    found = {}
+    for split, text in sentences.items():
+        words = sampled_words(text, most_words // (1 + (split != "train")))
+        found[split] = Sentences(text[number] for number in np.unique(text.sentence_of_word[words]).tolist())
+    return found
 
 
 def is_punctuation(sentences: Sentences, words: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -376,7 +376,9 @@ def get_probe(name: str) -> Probe:
     return probe
 
 
-def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: str) -> Examples:
+def labels_of_words(
+    task: str, sentences: Sentences, *, asked_by: str, remedy: str = ", as those of pos are"
+) -> Examples:
     """The labels that another task gives to single words of a split.
 
     Errors name the task ``asked_by`` that asks for them, and end with ``remedy`` for a task about spans, or with
