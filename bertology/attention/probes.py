@@ -51,10 +51,8 @@ class AttentionProbe(HeadProbe):
 
     asked_by = "statistics"
 
-    @property
-    def level(self) -> Literal["word", "piece"]:
-        """Units of the maps."""
-        return "word"
+    level: ClassVar[Literal["word", "piece"]] = "word"
+    """Units of the maps."""
 
     @property
     def pairs(self) -> bool:

@@ -71,11 +71,8 @@ class CausalProbe(Probe):
     asked_by = "counts"
     family = "causal"
     most_draws = 1
-
-    @property
-    def reads(self) -> tuple[SplitName, ...]:
-        """The splits that are read; none where the probe has texts of its own."""
-        return ()
+    reads: tuple[SplitName, ...] = ()
+    """The splits that are read; none where the probe has texts of its own."""
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
         """Texts of the probe's own, of a corpus or of a table with named columns; None where it reads splits."""

@@ -72,10 +72,8 @@ class GeometryProbe(WordsProbe):
     counts_subwords: ClassVar[bool] = False
     """Whether :meth:`statistics` get the numbers of subwords of words."""
 
-    @property
-    def fits(self) -> str:
-        """Description of what is fitted to items of train, or to parts of test; empty where nothing is fitted."""
-        return ""
+    fits: ClassVar[str] = ""
+    """Description of what is fitted to items of train, or to parts of test; empty where nothing is fitted."""
 
     @property
     def controls(self) -> tuple[ControlNote, ...]:

@@ -45,17 +45,11 @@ def tree_depths(heads: Heads) -> NDArray[np.int64]:
 
 def tree_distances(heads: Heads) -> NDArray[np.int64]:
     """``[word, word]`` number of edges between two words of a tree (Hewitt & Manning 2019, section 2.2)."""
-    n = len(heads)
-    distances = np.zeros((n, n), dtype=np.int64)
-    known: list[int] = []
-    # From the root downwards: a word is one edge further from every word met before than its head is.
-    for word in np.argsort(tree_depths(heads), kind="stable").tolist():
-        if heads[word]:
-            row = distances[heads[word] - 1, known] + 1
-            distances[word, known] = row
-            distances[known, word] = row
-        known.append(word)
-    return distances
+    parents = np.array(heads, dtype=np.int64)
+    (below,) = parents.nonzero()
+    graph = scipy.sparse.csr_array((np.ones(len(below)), (below, parents[below] - 1)), shape=(len(heads),) * 2)
+    distances = scipy.sparse.csgraph.shortest_path(graph, directed=False, unweighted=True)
+    return np.asarray(distances, dtype=np.int64)
 
 
 def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[Edge]:

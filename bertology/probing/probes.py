@@ -73,10 +73,8 @@ class Probe(ABC):
         """
         return self.task_form.format_map(vars(self))
 
-    @property
-    def version(self) -> int:
-        """Raised by every change that moves scores."""
-        return 1
+    version: ClassVar[int] = 1
+    """Raised by every change that moves scores."""
 
     @property
     def question(self) -> str:
