@@ -21,7 +21,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, to_json
 
 from bertology._files import opened
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.errors import BertologyError, FitError, cut, quoted
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
@@ -394,8 +394,7 @@ def checked_settings(
     """
     known = sorted({*map(attrgetter("name"), fields(kind))} - fixed) if is_dataclass(kind) else []
     for name in settings:
-        if name not in known:
-            raise name_not_found(f"setting of {owner}", name, known)
+        check_name(f"setting of {owner}", name, known)
     kinds, found = get_type_hints(kind, include_extras=True) if settings else {}, {}
     for name, value in settings.items():
         try:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bertology._files import given_path
 from bertology._lazy import pd, scipy, sklearn
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.activations.layers import LayerVectors
 from bertology.comparison.findings import differences
 from bertology.compression import read_compressed, timed_passes
@@ -83,8 +83,7 @@ class WeightChanges:
         Raises:
             NameNotFoundError: ``by`` is none of these.
         """
-        if by not in get_args(By):
-            raise name_not_found("unit of weights", by, get_args(By))
+        check_name("unit of weights", by, get_args(By))
         names = by.split(" and ")
         frame = self.tensors.rename(columns={"layers": "layer"})
         if "layer" in names:
@@ -226,8 +225,7 @@ class MaskedLosses:
         groups = {"all": np.ones(len(masked), dtype=bool)}
         if by is None:
             return groups
-        if by not in self.sentences.layers:
-            raise name_not_found("layer of labels of words", by, self.sentences.layers)
+        check_name("layer of labels of words", by, self.sentences.layers)
         layer = self.sentences.layers[by]
         codes = layer.codes[masked]
         counts = np.bincount(codes[codes >= 0], minlength=len(layer.values))
@@ -375,8 +373,7 @@ class Restored:
             NameNotFoundError: the task has no such metric.
         """
         chosen = self.metrics[0] if metric is None else metric
-        if chosen not in self.metrics:
-            raise name_not_found("metric", chosen, self.metrics)
+        check_name("metric", chosen, self.metrics)
         keys = list(self.scores)
         columns = [self.scores[key][chosen] for key in keys]
         replicates = np.concatenate([column.replicates for column in columns], axis=1)

@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology import _settings
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology._settings import Name, Place, Placed, Settings, Text, Truth, Whole
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
@@ -149,8 +149,7 @@ def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[
 def with_recipe(settings: Placed, recipe: str | None) -> Placed:
     """Settings over those of a recipe, as by :func:`settings_of`."""
     name = recipe if recipe is not None else recipe_of(str(settings.get("layers", "all")))
-    if name not in RECIPES:
-        raise name_not_found("recipe", name, RECIPES)
+    check_name("recipe", name, RECIPES)
     return _settings.merged(settings, RECIPES[name])
 
 
