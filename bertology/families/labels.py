@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import math
 import pickle
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bertology import activations, readouts
 from bertology._files import temporary_folder
 from bertology._lazy import torch
+from bertology._names import by_key
 from bertology.activations.store import open_entry
 from bertology.corpora import Sentence, Sentences, Shard, ShardedSentences
 from bertology.errors import BertologyError, CorpusError, FitError
@@ -471,9 +472,7 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
     encode: Any = readouts.online_codelength if is_online else readouts.variational_codelength
     clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
     # A code holds each label once: a seed changes only their order.
-    by_seed: dict[int, list[Problem]] = defaultdict(list)
-    for problem in cells.problems:
-        by_seed[problem.seed].append(problem)
+    by_seed = by_key((problem.seed, problem) for problem in cells.problems)
     codes: dict[Problem, tuple[Codelength, int]] = {}
     for seed, of_seed in by_seed.items():
         code = encode(
@@ -490,10 +489,8 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
         codes |= {problem: (code, place) for place, problem in enumerate(of_seed)}
     job.progress.finish()
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer, names = (
-        task_vectors.CellWriter(cells, data, job, provenance),
-        task_vectors.sentence_names(data.splits.train, clusters.tolist()),
-    )
+    writer = task_vectors.CellWriter(cells, data, job, provenance)
+    names = task_vectors.sentence_names(data.splits.train, clusters.tolist())
     for problem in cells.problems:
         code, place = codes[problem]
         n_items, skipped = code.cluster_items[place], data.train.skipped

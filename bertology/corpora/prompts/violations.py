@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bertology._files import digest
+from bertology._names import by_key
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._sentences import Sentence, key_values
 from bertology.corpora.prompts._items import ClozeItem, LeftOut
@@ -202,9 +203,7 @@ def _words(sentence: Sentence) -> list[_Word]:
 def _agreements(sentence: Sentence, words: Sequence[_Word]) -> Iterator[_Agreement]:
     """Words that should agree by their relation, in features that both have."""
     heads, relations = sentence.heads or (), sentence.layers.get("deprel", ())
-    below: dict[int, list[int]] = defaultdict(list)
-    for place, head in enumerate(heads):
-        below[head - 1].append(place)
+    below = by_key((head - 1, place) for place, head in enumerate(heads))
     coordinated = {head - 1 for head, relation in zip(heads, relations, strict=True) if relation == "conj"}
     for place, (head, relation) in enumerate(zip(heads, relations, strict=True)):
         if head == 0 or place in coordinated:
