@@ -137,10 +137,8 @@ class SharedNumber(_OfPairs):
                     skipped["verb without a noun of each number"] += 1
                     continue
                 same, different = (drawn_order(nouns, f"{tree.text} {verb}")[0] for nouns in (some, other))
-                one, two = (
-                    _Pair(start + same, start + verb, "same"),
-                    _Pair(start + different, start + verb, "different"),
-                )
+                one = _Pair(start + same, start + verb, "same")
+                two = _Pair(start + different, start + verb, "different")
                 by_number[own].append((one, two))
         n = min(len(by_number[number]) for number in _NUMBERS)
         pairs = list[_Pair]()

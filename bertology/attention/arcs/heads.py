@@ -120,10 +120,8 @@ class ArcHits(SumsStatistic):
                     hits.index_add_(0, questions, (best == answers[:, None]).float())
         else:
             windows, rows, answers, questions = asked.rows
-            weights, best = (
-                batch.maps[windows, :, rows, answers],
-                torch.full((2, *shape), -1.0, device=batch.maps.device),
-            )
+            weights = batch.maps[windows, :, rows, answers]
+            best = torch.full((2, *shape), -1.0, device=batch.maps.device)
             for largest, which in zip(best, (~asked.is_right, asked.is_right), strict=True):
                 into = questions[which][:, None].expand(-1, shape[1])
                 largest.scatter_reduce_(0, into, weights[which], "amax")

@@ -249,10 +249,8 @@ def _changed_heads(heads: pd.DataFrame) -> Iterator[Table]:
         values = [_shown(row, name) for name in ("reference_value", "value")]
         rows[place] = [row["task"], row["corpus"], _head_name(row), *values, Cell(difference, f"[{', '.join(ends)}]")]
     text = f"{len(sure):,} of {len(heads):,} statistics, at a false discovery rate of 5 %; all are in heads.csv"
-    headers, labels = (
-        ("task", "corpus", "statistic", "reference", "model's", "difference"),
-        dict(enumerate(first["model"])),
-    )
+    headers = ("task", "corpus", "statistic", "reference", "model's", "difference")
+    labels = dict(enumerate(first["model"]))
     notes = [Note("differ", text)]
     yield Table.of("Heads that change most clearly", headers, rows, notes, labels=labels, corner="Model")
 
