@@ -206,11 +206,8 @@ def _fetch(url: str, kept: Path, *, is_resumed: bool) -> bool:
 @lru_cache
 def data_sets() -> dict[str, DataSet]:
     """The data sets that are known by name, those treebanks among them whose hashes are known."""
-    content = Path(__file__).with_name("data_sets.toml").read_text(encoding="utf-8")
-    return {
-        name: DataSet(name, **{**fields, "tasks": tuple(fields["tasks"])})
-        for name, fields in tomllib.loads(content).items()
-    }
+    sets = tomllib.loads(Path(__file__).with_name("data_sets.toml").read_text(encoding="utf-8"))
+    return {name: DataSet(name, **{**fields, "tasks": tuple(fields["tasks"])}) for name, fields in sets.items()}
 
 
 @lru_cache

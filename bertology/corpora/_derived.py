@@ -255,11 +255,8 @@ def _fillers(sentence: Sentence) -> list[str]:
     relations, lemmas, heads = sentence.layers.get("deprel"), sentence.layers.get("lemma"), sentence.heads
     if relations is None or lemmas is None or heads is None:
         return [""] * len(_ROLES)
-    main = {
-        relation: lemma
-        for relation, lemma, head in zip(relations, lemmas, heads, strict=True)
-        if head == 0 or heads[head - 1] == 0
-    }
+    words = zip(relations, lemmas, heads, strict=True)
+    main = {relation: lemma for relation, lemma, head in words if head == 0 or heads[head - 1] == 0}
     return [main.get(role) or "" for role in _ROLES]
 
 

@@ -505,9 +505,5 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
         split: Sentences(sorted(of.values(), key=lambda sentence: rows.draw("order", sentence.id)))
         for split, of in made.items()
     }
-    return replace(
-        corpus,
-        name=name,
-        splits=in_order,
-        notes={**corpus.notes, **{f"sentence:{task}": text for task, text in counts.items()}, "seed": str(seed)},
-    )
+    of_tasks = {f"sentence:{task}": text for task, text in counts.items()}
+    return replace(corpus, name=name, splits=in_order, notes={**corpus.notes, **of_tasks, "seed": str(seed)})

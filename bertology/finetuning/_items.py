@@ -252,10 +252,8 @@ def items_of(task: str, sentences: Sentences) -> Items:
 
 def _answers(sentences: Sentences, column: str) -> Items:
     """Questions with their answers."""
-    found = [
-        (number, [target for target in targets if target.span2 is not None])
-        for number, targets in sentences.targets(column)
-    ]
+    asked = sentences.targets(column)
+    found = [(number, [target for target in targets if target.span2 is not None]) for number, targets in asked]
     if not found:
         raise name_not_found("column of answers", column, sentences.target_layers)
     texts: dict[str, int] = {}
@@ -597,19 +595,12 @@ def counted(predictions: pd.DataFrame, task: TuningTask) -> list[Counted]:
     if kind == "numbers":
         true, guessed = ([math.nan if text == "" else float(text) for text in texts] for texts in (gold, pred))
         ranked = count_numbers(true, [guessed], cluster, n_clusters=n_clusters)
-        return [
-            (metrics.count_correlation(true, guessed, cluster, n_clusters=n_clusters), (), [metrics.PEARSON]),
-            (ranked, (), [find_metric("spearman"), find_metric("r2")]),
-        ]
+        linear = metrics.count_correlation(true, guessed, cluster, n_clusters=n_clusters)
+        return [(linear, (), [metrics.PEARSON]), (ranked, (), [find_metric("spearman"), find_metric("r2")])]
     if kind == "answers":
         truth = [json.loads(answers) for answers in gold]
-        return [
-            (
-                metrics.count_answers(truth, pred, cluster, n_clusters=n_clusters),
-                (),
-                [metrics.EXACT_MATCH, metrics.ANSWER_F1],
-            )
-        ]
+        matches = metrics.count_answers(truth, pred, cluster, n_clusters=n_clusters)
+        return [(matches, (), [metrics.EXACT_MATCH, metrics.ANSWER_F1])]
     names = (*labels, *sorted({*gold, *pred} - {*labels}))
     code = {name: number for number, name in enumerate(names)}
     codes = [np.array([code[label] for label in side]) for side in (gold, pred)]

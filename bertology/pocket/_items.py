@@ -61,10 +61,8 @@ def _item(name: str, dice: Dice, words: Lexicon, structure: str, n_attractors: i
             between, hidden = (f" {relative} {form} {attractor}" for form in (verb.present[subject].form, "{mask}"))
     good, bad, rest = _verb_and_rest(dice, words, subject, other)
     before = opening.rpartition(" ")[0]
-    text, blind, exchanged = (
-        f"{start[0].upper()}{start[1:]} {{mask}} {rest}."
-        for start in (opening + between, f"{before} {{mask}}{hidden}", in_other + between)
-    )
+    starts = opening + between, f"{before} {{mask}}{hidden}", in_other + between
+    text, blind, exchanged = (f"{start[0].upper()}{start[1:]} {{mask}} {rest}." for start in starts)
     # The verb of a subject relative clause has the number of the subject as well.
     variants = {} if structure == "subject relative" else {"singular" if subject == PLURAL else "plural": exchanged}
     return ClozeItem(

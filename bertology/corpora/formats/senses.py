@@ -105,10 +105,8 @@ def _pair(file: Path, row: Row, texts: list[str], places: tuple[str, str | None]
     first, second = (text.split() for text in texts)
     if label not in ("T", "F"):
         raise wrong(f"{row.where}: label", label, "T or F")
-    spans = [
-        _word_at(place, words, row) if place is not None else (0, len(words))
-        for place, words in zip(places, (first, second), strict=True)
-    ]
+    sides = zip(places, (first, second), strict=True)
+    spans = [_word_at(place, words, row) if place is not None else (0, len(words)) for place, words in sides]
     n, name = len(first), f"{_split_of(file)}-{row.number}"
     both = joined(Sentence.from_words(first, id=name), Sentence.from_words(second))
     target = Target(spans[0], label, (spans[1][0] + n, spans[1][1] + n))
