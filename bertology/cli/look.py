@@ -162,10 +162,8 @@ def _print_written(encoder: Encoder, text: str, n: int, order: Literal["certain"
     from bertology.cloze.writing import write_text
 
     steps = list(write_text(encoder, text, n=n, order=order))
-    rows = [
-        ("mask", "subword", "%", "text"),
-        *((str(one.place), one.piece, f"{100 * one.probability:.1f}", one.text) for one in steps),
-    ]
+    filled = ((str(one.place), one.piece, f"{100 * one.probability:.1f}", one.text) for one in steps)
+    rows = [("mask", "subword", "%", "text"), *filled]
     about = {"text": text, "model": encoder.name, "order": order}
     lines = [*aligned(rows), "", f"model: {folder_name(encoder.name)}"]
     print_found(format, lines, lambda: pd.DataFrame(steps), about, notes=_about_model(encoder.name))
@@ -399,12 +397,8 @@ def _tree_table(reading: TreeReading) -> str:
     columns["depth"] = [f"{depth:.1f}" for depth in reading.depths or ()]
     columns["gold"] = named(reading.gold or ())
     rows = zip(*([heading, *cells] for heading, cells in columns.items() if cells), strict=True)
-    lines = [
-        *aligned(list(rows)),
-        "",
-        *_branches(reading),
-        f"model: {folder_name(reading.model)}, layer {layer_label(reading.layer)}",
-    ]
+    model = f"model: {folder_name(reading.model)}, layer {layer_label(reading.layer)}"
+    lines = [*aligned(list(rows)), "", *_branches(reading), model]
     if reading.uuas is not None:
         lines.append(f"gold edges found (UUAS): {100 * reading.uuas:.0f} %")
     if not reading.heads:

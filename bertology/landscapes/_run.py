@@ -337,10 +337,8 @@ def top_eigenvalue(
             least, greatest = float(values[0]), float(values[-1])
             scales = max(abs(least), abs(greatest)), abs(greatest)
             distances = length * np.abs(vectors[-1, [0, -1]])
-            residuals = [
-                float(far / scale) if scale else (math.inf if far else 0.0)
-                for far, scale in zip(distances, scales, strict=True)
-            ]
+            ends = zip(distances, scales, strict=True)
+            residuals = [float(far / scale) if scale else (math.inf if far else 0.0) for far, scale in ends]
             if max(residuals) <= tolerance or len(diagonal) == iterations or length == 0:
                 break
             beside.append(length)

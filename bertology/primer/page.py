@@ -47,10 +47,8 @@ def shown_claim(same: Sequence[Outcome], command: str, examples: "Examples") -> 
 def _rule_in_words(claim: Claim, rule: Rule) -> str:
     parts: list[str] = [rule.name]
     if rule.against:
-        parts.append(
-            "against "
-            + ", ".join(name.replace("_", " ") if isinstance(name, str) else f"{name:g}" for name in rule.against)
-        )
+        others = (name.replace("_", " ") if isinstance(name, str) else f"{name:g}" for name in rule.against)
+        parts.append(f"against {', '.join(others)}")
     if (rule.from_, rule.to) != (0.0, 1.0):
         parts.append(f"between relative depths {rule.from_:g} and {rule.to:g}")
     if rule.least is not None:

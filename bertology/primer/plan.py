@@ -129,11 +129,8 @@ def plan_claims(
     refused = tuple(dict.fromkeys(found))
     places, kept = {key[:3] for key in refused}, []
     for task in whole.tasks:
-        pairs = [
-            (model, corpus)
-            for model, corpus in itertools.product(task.models or (), task.corpora or ())
-            if (model, corpus, task.title) not in places
-        ]
+        crossed = itertools.product(task.models or (), task.corpora or ())
+        pairs = [(model, corpus) for model, corpus in crossed if (model, corpus, task.title) not in places]
         # Both are lists of their own: a corpus that one of the models refuses, and others take, is left out for all.
         of_models = tuple(dict.fromkeys(model for model, _ in pairs))
         taken = {corpus: [model for model, of in pairs if of == corpus] for _, corpus in pairs}

@@ -164,11 +164,8 @@ class LayerTable:
         rows = {}
         for line in self.lines:
             rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, line.seed_spread]
-        notes = (
-            *data_notes(self.about),
-            Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
-            Note("s.d.", "standard deviation over seeds"),
-        )
+        of_seeds = Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them")
+        notes = (*data_notes(self.about), of_seeds, Note("s.d.", "standard deviation over seeds"))
         title = f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}"
         return Table.of(title, headers, rows, notes, metric=self.metric, intervals=False, about=self.about)
 
@@ -836,12 +833,8 @@ def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
                 # Intervals of all would leave no room for labels.
                 interval = name == "all" and metric in main
                 rows[name].append(score_cell(of[metric].score if metric in of else None, metric, interval=interval))
-        notes = (
-            *data_notes(about),
-            Note("reference", str(about.param("reference"))),
-            Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all"),
-            UNITS_NOTE,
-        )
+        intervals = Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all")
+        notes = (*data_notes(about), Note("reference", str(about.param("reference"))), intervals, UNITS_NOTE)
         headers = ["items", *map(metric_title, metrics)]
         how: dict[str, Any] = {"metric": ["", *metrics], "about": about, "corner": "Items"}
         tables.append(Table.of(f"{about.task} · the whole model", headers, rows, notes, **how))
