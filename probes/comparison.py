@@ -165,10 +165,8 @@ class ComparedAttention(AttentionComparison):
         divergence = _entropy(mean) - (_entropy(model) + _entropy(reference)) / 2
         lengths = [np.sqrt(np.einsum("lhwc,lhwc->lh", one, one)) for one in (model, reference)]
         cosine = np.einsum("lhwc,lhwc->lh", model, reference) / (lengths[0] * lengths[1])
-        return {
-            "divergence_bits": (divergence.sum(axis=-1), float(model.shape[2])),
-            "map_cosine": (cosine, 1.0),
-        }
+        of_words = divergence.sum(axis=-1), float(model.shape[2])
+        return {"divergence_bits": of_words, "map_cosine": (cosine, 1.0)}
 
 
 def _entropy(distributions: Floats) -> Floats:

@@ -155,11 +155,8 @@ class Parser(GateProbe):
         how: dict[str, Any] = {"learning_rate": self.learning_rate, "max_epochs": self.max_epochs}
         how |= {"layers": model.layers, "on_long": model.on_long, "progress": model.progress}
         fitted = partial(attention.arcs.heads.crossfit_attention_parser, model.encoder, sentences, trees, **how)
-        return [
-            fitted(name="attention"),
-            fitted(name="attention and words", with_words=True),
-            trees.next_word(sentences, metric=self.metrics[0].name, windows=windows),
-        ]
+        next_word = trees.next_word(sentences, metric=self.metrics[0].name, windows=windows)
+        return [fitted(name="attention"), fitted(name="attention and words", with_words=True), next_word]
 
 
 PROBE = ProbeFamily.among(

@@ -573,16 +573,12 @@ class Attributions(PageAndFigure):
     def notes(self, one: Attributed) -> list[str]:
         """Notes that explain the numbers of a text, a line each."""
         name = one.target.of(one.target.good, one.target.bad)
-        notes = [
-            f"{self.encoder.source.title}: {name} = {one.difference:.2f}",
-            "scores of one method are of one kind: compare words within a line, not lines",
-        ]
+        decided = f"{self.encoder.source.title}: {name} = {one.difference:.2f}"
+        notes = [decided, "scores of one method are of one kind: compare words within a line, not lines"]
         if np.isfinite(one.completeness_error):
             missed = f"integrated gradients miss {100 * one.completeness_error:.1f} %"
-            notes.append(
-                f"{missed} of what the text adds to the baseline"
-                + (": take more steps" if one.completeness_error > _LARGEST_ERROR else "")
-            )
+            remedy = ": take more steps" if one.completeness_error > _LARGEST_ERROR else ""
+            notes.append(f"{missed} of what the text adds to the baseline{remedy}")
         if one.target.kind != "word" and (apart := [key for key in one.special if key[0] not in SIGNED[:1]]):
             values = zip(one.special_tokens, one.special[apart[0]].tolist(), strict=True)
             shown = ", ".join(f"{token} {score:.3f}" for token, score in values).replace("-", "−")

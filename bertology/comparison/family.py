@@ -185,13 +185,11 @@ def _measure_attention(
     names, numerators = tuple(over), np.stack(list(over.values()))  # [metric, layer, head, cluster]
     denominators = np.stack(list(under.values()))[:, None, None]
     means = numerators.mean(axis=2, keepdims=True)
-    found = (
-        HeadRatios(names, scope.layers, numerators, denominators),
-        HeadRatios(names, scope.layers, means, denominators, unit="layer"),
-    )
+    of_heads = HeadRatios(names, scope.layers, numerators, denominators)
+    of_layers = HeadRatios(names, scope.layers, means, denominators, unit="layer")
     left = text.n_words - n_words
     skipped = {"in a sentence that is not read whole by both models": left} if left else {}
-    return found, GeometryCounts(n_words, skipped=skipped), n_sentences
+    return (of_heads, of_layers), GeometryCounts(n_words, skipped=skipped), n_sentences
 
 
 FAMILY = _Comparison()

@@ -377,10 +377,8 @@ class Restored:
         keys = list(self.scores)
         columns = [self.scores[key][chosen] for key in keys]
         replicates = np.concatenate([column.replicates for column in columns], axis=1)
-        frame = pd.DataFrame(
-            {"value": [float(one.values[0]) for one in columns]}
-            | {name: [float(getattr(one, name)[0]) for one in columns] for name in ("ci_low", "ci_high")}
-        )
+        bounds = {name: [float(getattr(one, name)[0]) for one in columns] for name in ("ci_low", "ci_high")}
+        frame = pd.DataFrame({"value": [float(one.values[0]) for one in columns], **bounds})
         pairs = [(place, 0) for place in range(1, len(keys))]
         compared = differences(frame["value"], replicates, pairs, n_clusters=columns[0].n_clusters)
         compared = compared.drop(columns="n_sentences").set_axis(range(1, len(keys)))

@@ -197,11 +197,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
         n_params = sum(one.n_params for one in fits) + (regression.n_params if regression else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
-                tensors = {
-                    name: of_rank[asks].maps[number, place]
-                    for asks, name in zip(_ASKS["arcs"], ("distance", "depth"), strict=True)
-                    if asks in of_rank
-                }
+                names_of = zip(_ASKS["arcs"], ("distance", "depth"), strict=True)
+                tensors = {name: of_rank[asks].maps[number, place] for asks, name in names_of if asks in of_rank}
                 if regression is not None:
                     model, at = regression.model, (number, place, 0)
                     tensors["relation"] = torch.cat([model.coefficients[at].T, model.intercepts[at][None]])

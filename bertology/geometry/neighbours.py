@@ -472,11 +472,8 @@ class OccurrenceMap(ShownPage):
             layouts.append({"name": one.name, "limit": limit, "shares": shares})
             levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype(int)
             places.append({"points": one.points.tolist(), "places": levels.transpose(0, 2, 1).tolist()})
-        coded = {
-            kind: _coded(some, query.own(kind), words)
-            for kind, some in query.text.codes.items()
-            if len(some.categories)
-        }
+        codes = query.text.codes.items()
+        coded = {kind: _coded(some, query.own(kind), words) for kind, some in codes if len(some.categories)}
         texts, of_points = dict[tuple[str, str], int](), []
         for word in self.words.tolist():
             found = query.occurrence if word < 0 else query.text.occurrence(word)

@@ -299,10 +299,8 @@ def v_measure(table: Floats) -> float:
 
 def adjusted_rand(table: Floats) -> float:
     """Adjusted Rand index of weights ``[sense, cluster]`` (Hubert & Arabie 1985): 0 in expectation at random."""
-    rows, columns, every, cells = (
-        float((weights * (weights - 1) / 2).sum())
-        for weights in (table.sum(axis=1), table.sum(axis=0), table.sum(), table)
-    )
+    counts = table.sum(axis=1), table.sum(axis=0), table.sum(), table
+    rows, columns, every, cells = (float((weights * (weights - 1) / 2).sum()) for weights in counts)
     expected, most = rows * columns / every, (rows + columns) / 2
     return (cells - expected) / (most - expected) if most != expected else 1.0
 

@@ -91,10 +91,8 @@ class Arcs:
             is_in: ``[question, group]`` whether it belongs to a group.
         """
         lengths = np.array([len(candidates) for candidates in asked.values()], dtype=np.int64)
-        words, is_right, *ranks = (
-            np.array(column)
-            for column in zip(*((word, *facts) for some in asked.values() for word, facts in some.items()), strict=True)
-        )
+        columns = zip(*((word, *facts) for some in asked.values() for word, facts in some.items()), strict=True)
+        words, is_right, *ranks = map(np.array, columns)
         ends = np.cumsum(lengths, dtype=np.int64)
         numbers, groups = np.nonzero(is_in)
         questions, chosen = numbers_in((ends - lengths)[numbers], ends[numbers])
