@@ -488,13 +488,10 @@ def patch(
         NameNotFoundError: no such site, direction or source.
     """
     asked = checked_pairs(pairs)
-    for what, name, known in (
-        ("site of an intervention", site, SITES),
-        ("direction of patching", direction, get_args(Direction)),
-        ("source of states", source, get_args(Source)),
-        ("method of patching", method, get_args(Method)),
-    ):
-        check_name(what, name, known)
+    check_name("site of an intervention", site, SITES)
+    check_name("direction of patching", direction, get_args(Direction))
+    check_name("source of states", source, get_args(Source))
+    check_name("method of patching", method, get_args(Method))
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     path_shares(steps)  # refuses fewer than one

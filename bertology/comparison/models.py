@@ -154,11 +154,9 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
             (name, places[name].kind, places[name].layers, *_compared(name, other, of_a, of_b))
             for name, other in both.items()
         ]
-        return WeightChanges(
-            pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS]),
-            tuple(name for name in of_a.places if name not in both.values()),
-            tuple(name for name in places if name not in both),
-        )
+        tensors = pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS])
+        only_in_a = tuple(name for name in of_a.places if name not in both.values())
+        return WeightChanges(tensors, only_in_a, tuple(name for name in places if name not in both))
 
 
 def _compared(

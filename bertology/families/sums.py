@@ -299,13 +299,9 @@ def _column(
         resampling: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
         limits = bounds.get(metric, "none")
         scores[metric, group] = bootstrap_ratio(over, under, metric=metric, bounds=limits, **resampling)
-    return Column(
-        tuple(cells),
-        layers,
-        records_of(scoring.run, cells),
-        {metric: values for (metric, group), values in scores.items() if not group},
-        {key: values for key, values in scores.items() if key[1]},
-    )
+    whole = {metric: values for (metric, group), values in scores.items() if not group}
+    by_group = {key: values for key, values in scores.items() if key[1]}
+    return Column(tuple(cells), layers, records_of(scoring.run, cells), whole, by_group)
 
 
 # Rows of heads.

@@ -276,13 +276,9 @@ def _tree_texts(
             named: Any = None if relations is None else [""] * len(heads)
             for word, name in zip(words.tolist(), relations[problem][layer][item], strict=True) if relations else ():
                 named[word] = name
-            marks[problem][layer][item] = marks_of_tree(
-                heads,
-                scored,
-                None if edges is None else edges[problem * shape[1] + layer],
-                None if at_depth is None else at_depth[problem, layer],
-                named,
-            )
+            tree = None if edges is None else edges[problem * shape[1] + layer]
+            depth = None if at_depth is None else at_depth[problem, layer]
+            marks[problem][layer][item] = marks_of_tree(heads, scored, tree, depth, named)
     return marks, agreement
 
 

@@ -174,11 +174,9 @@ class Translator:
         else:
             made = self._phrase(numbered, _Marks())
         words = list(leaves(made))
-        return Translated(
-            made,
-            frozenset((source, place) for place, word in enumerate(words) for source in word.sure),
-            frozenset((source, place) for place, word in enumerate(words) for source in word.possible),
-        )
+        sure = frozenset((source, place) for place, word in enumerate(words) for source in word.sure)
+        possible = frozenset((source, place) for place, word in enumerate(words) for source in word.possible)
+        return Translated(made, sure, possible)
 
     def _phrase(self, tree: Phrase, marks: _Marks) -> Phrase:
         kept, marks = _absorbed(tree.parts, marks)
@@ -397,13 +395,8 @@ def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed
         lines = lines_of(split, seed, used)
         texts = (list(islice(lines, joined)) for _ in range(size))
         splits[split] = Sentences(chain.from_iterable(pair(text, second) for text in texts))
-    return Corpus(
-        name="bilingual",
-        splits=splits,
-        language=f"{FIRST}+{second.code}",
-        licence="Apache-2.0",
-        notes={"source": "made by the grammar in bertology.pocket, translations, links and all"},
-    )
+    notes = {"source": "made by the grammar in bertology.pocket, translations, links and all"}
+    return Corpus("bilingual", splits, language=f"{FIRST}+{second.code}", licence="Apache-2.0", notes=notes)
 
 
 def pair(lines: Sequence[tuple[Line, Sentence]], second: Language) -> list[Sentence]:
@@ -430,11 +423,9 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
     translated: list[str | None] = [None] * len(other)
     for source, place in sorted(made.sure, reverse=True):  # of several words, the first
         translated[place] = senses[source]
-    return (
-        replace(sentence, layers={**sentence.layers, "sense": senses}),
-        replace(other, layers={**other.layers, "sense": tuple(translated)}),
-        Links(sure=made.sure, possible=made.possible),
-    )
+    sentence = replace(sentence, layers={**sentence.layers, "sense": senses})
+    other = replace(other, layers={**other.layers, "sense": tuple(translated)})
+    return sentence, other, Links(sure=made.sure, possible=made.possible)
 
 
 @lru_cache(maxsize=1)
