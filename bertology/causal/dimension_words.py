@@ -11,12 +11,12 @@ from bertology._lazy import pd
 from bertology._names import folder_name, layer_label
 from bertology._page import ShownPage, full_page
 from bertology.causal.dimensions import LabelledStates, word_states
-from bertology.causal.erasing import Integers, WordLabels
+from bertology.causal.erasing import WordLabels
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import Site
 from bertology.errors import CorpusError, ModelError
-from bertology.probing.items import sampled_splits
+from bertology.probing.items import Integers, sampled_splits
 from bertology.readouts.ranking import Ranking, overlap
 
 _WIDTH = 40  # characters of the text on each side of a word

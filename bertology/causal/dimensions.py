@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from bertology.causal import erasing
-from bertology.causal.erasing import Integers, Kind, MaskedReading, WordLabels
+from bertology.causal.erasing import Kind, MaskedReading, WordLabels
 from bertology.causal.patching import intervening_in
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.encoders.alignment import OnLong
+from bertology.encoders.alignment import Integers, OnLong
 from bertology.encoders.interventions import Intervention, Site, starting_from
 from bertology.encoders.masked_loss import SHARE
 from bertology.errors import FitError, ModelError, quoted

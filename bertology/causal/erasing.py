@@ -14,11 +14,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.causal.patching import place_states, values_and_halves
-from bertology.causal.targets import SPECIAL, AlignedPair, Decision, PatchPair, batches, fitting_pairs
+from bertology.causal.targets import SPECIAL, AlignedPair, Decision, Integers, PatchPair, batches, fitting_pairs
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import OnLong
@@ -32,7 +31,6 @@ from bertology.probing.probes import labels_of_words
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
 from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
-Integers = NDArray[np.int64]
 Kind = Literal["masked", "visible"]
 KINDS: tuple[Kind, ...] = ("masked", "visible")
 """Kinds of pieces. A mask represents its word in other directions than the word itself: each kind has an erasure."""

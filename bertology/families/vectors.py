@@ -25,10 +25,10 @@ from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signa
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns
 from bertology.measures import Metric
-from bertology.measures.baselines import control_labels, fraction_mask
+from bertology.measures.baselines import Labels, control_labels, fraction_mask
 from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
-from bertology.probing.items import TreeExamples, coded
+from bertology.probing.items import Integers, TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, predictions
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from bertology.readouts.erasure import Erasure
 
 
-Integers = NDArray[np.int64]
-Labels = NDArray[np.int64] | NDArray[np.bool_]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _MOST_DRAWS = 100  # draws of a control task until it has two labels
 _APART = 1_000_000  # between the seeds of these draws

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
 from bertology._names import by_key, name_not_found
-from bertology.causal.targets import PatchPair, TargetKind, answer_sums
+from bertology.causal.targets import Integers, PatchPair, TargetKind, answer_sums
 from bertology.causal.targets import Target as PredictionTarget
 from bertology.corpora import TEXTS, Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder
@@ -35,7 +35,6 @@ from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe
 from bertology.results.rows import score_of
 
-Integers = NDArray[np.int64]
 Kind = Literal["labels", "numbers", "tags", "answers", "choices"]
 """One label of a text or a pair, one number, a label of each word, a part of a text, or one of several texts."""
 PAIR_NUMBER = "pair_number"

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from bertology import readouts
 from bertology._lazy import sklearn
 from bertology.corpora import Sentences
-from bertology.encoders.alignment import numbers_in
+from bertology.encoders.alignment import Integers, numbers_in
 from bertology.errors import CorpusError, quoted
 
 _SHARE = 1e-9  # scores that differ by less are equal
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,18 +11,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, key_values
-from bertology.encoders.alignment import numbers_in
+from bertology.encoders.alignment import Integers, numbers_in
 from bertology.encoders.batching import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
-from bertology.measures.sums import HeadRatios, text_ratios
-
-Integers = NDArray[np.int64]
-
-Booleans = NDArray[np.bool_]
-
+from bertology.measures.sums import Bools, HeadRatios, text_ratios
 
 WAYS = ("maximum attention", "spanning tree")
 """Ways to turn a head's weights into edges."""
@@ -55,7 +49,7 @@ class Arcs:
     groups: Integers  # [question] place in names
     questions: Integers  # [answer] number of the question, ascending
     answers: Integers  # [answer] the word, in the sentence of the asked one
-    is_right: Booleans  # [answer] whether it is a correct answer
+    is_right: Bools  # [answer] whether it is a correct answer
     is_open: bool = True  # whether all words of the sentence compete, or else the given answers alone
     looked_at: frozenset[str] = frozenset()
     """Groups whose question is which word attends to the asked one most; in the others it is which word the asked one
@@ -82,7 +76,7 @@ class Arcs:
         return cls(names, words, of_groups, numbers, whole[:, 2], is_right, looked_at=looked_at & set(names))
 
     @classmethod
-    def among(cls, names: tuple[str, ...], asked: Mapping[int, Mapping[int, Sequence[Any]]], is_in: Booleans) -> Arcs:
+    def among(cls, names: tuple[str, ...], asked: Mapping[int, Mapping[int, Sequence[Any]]], is_in: Bools) -> Arcs:
         """Questions with candidates, once in each of their groups.
 
         Args:
@@ -126,7 +120,7 @@ class Arcs:
         is_out = n_lost == n_right if self.is_open else n_lost > 0
         return self._some(~(np.isin(self.asked, words) | is_out), ~is_lost)
 
-    def _some(self, kept: Booleans, answers: Booleans) -> Arcs:
+    def _some(self, kept: Bools, answers: Bools) -> Arcs:
         answers = answers & kept[self.questions]
         return replace(
             self,
@@ -191,7 +185,7 @@ class TextTrees:
 
     starts: Integers  # [sentence + 1] number of the first word of each sentence of the text, and the number of words
     heads: Integers  # [word] heads as CoNLL-U numbers them
-    scored: Booleans  # [word] which words count; the others are in no tree
+    scored: Bools  # [word] which words count; the others are in no tree
     sentences: Integers  # [tree] numbers of the sentences whose trees are scored, ascending
 
     def some(self, n: int, *, seed: int = 0) -> TextTrees:
@@ -251,7 +245,7 @@ class TextTrees:
         hits, of_sentence = gaps[words] == distance, sentences.sentence_of_word[words]
         return text_ratios(WAYS, sentences, of_sentence, groups, hits, np.ones(len(words)), metric=metric)
 
-    def _edges(self) -> tuple[Integers, Booleans]:
+    def _edges(self) -> tuple[Integers, Bools]:
         """``[word]`` distance from its head among the words that count, and whether the tree has this edge."""
         is_asked = np.isin(np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.sentences)
         return np.abs(self.parents - self.places), is_asked & self.scored & (self.parents >= 0)
@@ -269,7 +263,7 @@ class TextTrees:
 def dependency_arcs(
     sentences: Sentences,
     *,
-    scored: Booleans,
+    scored: Bools,
     downward: Literal["column", "row"],
     fewest: int = 1,
     relations: tuple[str, ...] = (),
