@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertology._names import by_key
 from bertology.activations.layers import Floats32, Groups, span_means, unit_vectors
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed
@@ -103,8 +102,9 @@ class Compositionality(GeometryProbe):
 
 def _others(types: Sequence[tuple[str, ...]]) -> list[int | None]:
     """For each type, a relation and forms, another of the relation at random that shares no form; None without one."""
-    places = by_key((relation, place) for place, (relation, *_) in enumerate(types))
-    others, dice = list[int | None](), np.random.default_rng(0)
+    places, others, dice = defaultdict[str, list[int]](list), list[int | None](), np.random.default_rng(0)
+    for place, (relation, *_) in enumerate(types):
+        places[relation].append(place)
     for relation, *forms in types:
         drawn = dice.permutation(places[relation]).tolist()
         others.append(next((one for one in drawn if not {*forms} & {*types[one][1:]}), None))
@@ -116,7 +116,9 @@ def _phrases(text: Sentences, words: Integers, least: int) -> tuple[_Phrases, Co
     skipped, by_type = Counter[str](), defaultdict[tuple[str, ...], list[tuple[int, int]]](list)
     is_read, lower = np.zeros(text.n_words, dtype=np.bool_), [form.lower() for form in text.forms.values]
     is_read[words] = True
-    of_form = by_key((lower[text.forms.codes[word]], word) for word in words.tolist())
+    of_form = defaultdict[str, list[int]](list)
+    for word in words.tolist():
+        of_form[lower[text.forms.codes[word]]].append(word)
     for (head, relation), dependents in _dependents(text).items():
         places = sorted([head, *dependents])
         first, last = places[0], places[-1] + 1
@@ -161,8 +163,10 @@ def _dependents(text: Sentences) -> dict[tuple[int, str], list[int]]:
     is_asked = [value.partition(":")[0] in (*_EXPRESSIONS, _FREE) for value in (*relations.values, "")]
     dependents = np.flatnonzero(np.array(is_asked)[relations.codes] & (text.heads > 0))
     heads = (text.starts[text.sentence_of_word] + text.heads - 1)[dependents]
-    keys = zip(heads.tolist(), map(relations.values.__getitem__, relations.codes[dependents].tolist()), strict=True)
-    return by_key(zip(keys, dependents.tolist(), strict=True))
+    found = defaultdict[tuple[int, str], list[int]](list)
+    for word, head in zip(dependents.tolist(), heads.tolist(), strict=True):
+        found[head, relations.values[relations.codes[word]]].append(word)
+    return found
 
 
 PROBE = Compositionality()
