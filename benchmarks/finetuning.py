@@ -98,6 +98,7 @@ def run(*, items: int = 640, repeats: int = 3) -> list[Line]:
         detail = ", ".join(f"{which} {value / lengths.sum():.2f}" for which, value in padded.items())
         for order, aim in (("random", "≤ 0.5"), ("group_by_length", "≤ 1.02")):
             what = f"{corpus}, {len(lengths)} items ÷ Trainer, {order.replace('_', ' ')}"
+            ours(), peer(order)  # warm
             line = side_by_side(what, ours, partial(peer, order), repeats=repeats, aim=aim)
             lines.append(replace(line, detail=f"{line.detail}; padded ÷ text: {detail}"))
     return lines

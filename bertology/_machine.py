@@ -163,6 +163,17 @@ def choose_device(device: str = "auto") -> torch.device:
     return chosen
 
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"  # environment variable with the GPUs that a process sees
+
+
+def visible_gpus() -> list[str]:
+    """The CUDA GPUs that this process sees, by number or by identifier, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    import torch
+
+    numbers = list(map(str, range(torch.cuda.device_count())))
+    return (os.environ.get(VISIBLE_GPUS) or ",".join(numbers)).split(",")[: len(numbers)]
+
+
 def fit_device(device: str | torch.device) -> torch.device:
     """Where readouts of a model on ``device`` are fitted: there, or on the processor if it has no float64."""
     import torch

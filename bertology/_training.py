@@ -17,10 +17,12 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.utils.data import DataLoader
 
 from bertology._lazy import transformers
 from bertology._machine import quiet_loading
+from bertology._products import product
 from bertology.errors import FitError, ModelError
 
 _STATE = "trainer_state.json"
@@ -65,6 +67,49 @@ def in_parts(collate: Callable[[Sequence[Any]], Batch], n_labels: Callable[[Any]
         return {_PARTS: [*map(collate, parts)], _SHARES: [size / sum(sizes) for size in sizes]}
 
     return made
+
+
+class _Rows(torch.autograd.Function):
+    """Rows of a table, whose gradient is added to what the table has: no table of zeros is made for each part."""
+
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, table: Tensor, unused: int | None) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.table, ctx.unused = table, unused
+        return table[ids]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[None, None, None]:
+        (ids,) = ctx.saved_tensors
+        if ctx.table.grad is None:
+            ctx.table.grad = torch.zeros_like(ctx.table)
+        if ctx.unused is not None:  # the row of padding does not learn
+            slope = slope.masked_fill((ids == ctx.unused)[..., None], 0.0)
+        ctx.table.grad.index_add_(0, ids.flatten(), slope.flatten(0, -2))
+        return None, None, None
+
+
+def _mapped(linear: torch.nn.Linear, values: Tensor) -> Tensor:
+    found = product(values, linear.weight)
+    return found if linear.bias is None else found + linear.bias
+
+
+@contextmanager
+def _fast_on_processor(model: torch.nn.Module, place: torch.device, *, in_half: bool) -> Iterator[None]:
+    """Let the linear maps and tables of a model that is trained in float32 on a processor compute as here."""
+    look_up: Any = _Rows.apply
+    modules = [] if place.type != "cpu" or in_half else [one for one in model.modules() if "forward" not in vars(one)]
+    for one in modules:
+        if type(one) is torch.nn.Linear:
+            vars(one)["forward"] = lambda values, of=one: _mapped(of, values)
+        elif type(one) is torch.nn.Embedding and one.max_norm is None and not one.weight._backward_hooks:
+            vars(one)["forward"] = lambda ids, of=one: look_up(ids, of.weight, of.padding_idx)
+    try:
+        yield
+    finally:
+        for one in modules:
+            vars(one).pop("forward", None)
 
 
 def train(
@@ -202,7 +247,7 @@ def train(
             group["lr"] = 1.0  # times the rate of each step
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     try:
-        with quiet_loading(), _own_random_state():
+        with quiet_loading(), _own_random_state(), _fast_on_processor(model, place, in_half=chosen.bf16 or chosen.fp16):
             trainer = Checked(
                 model,
                 chosen,

@@ -625,7 +625,8 @@ def stream_maps(
         return filled
 
     progress.start(int(text.lengths[text.windows].sum()), unit="pieces")
-    filled, *others = on_each_core(encoder, read, most=1 if encoder.is_gated else MOST_WORKERS)
+    fast, most = (encoder, 1) if encoder.is_gated else (encoder.fast_twin(), MOST_WORKERS)
+    filled, *others = on_each_core(fast, read, most=most)
     progress.finish()
     for other in others:
         for statistic, more in zip(filled, other, strict=True):

@@ -19,6 +19,7 @@ from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_bat
 from bertology.errors import ClozeError, ModelError, quoted
 
 _INPUTS_AT_ONCE = 8192  # so many inputs are sorted by length and read together; memory does not grow beyond them
+_PACKED_FROM = 8  # batches from which on it takes less time to pack the weights first
 _LOGITS_AT_ONCE = 1 << 22
 _GOES_ON = "words after the mask, which are hidden from a left-to-right model"
 
@@ -124,7 +125,11 @@ def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: 
                     top_ids[at, some][part], top_values[at, some][part] = found[2:]
 
     # A batch on each core, rather than every operation on all of them; no twin has a head that reads from the left.
-    on_each_core(encoder, take, most=1 if encoder.is_gated or encoder.causal_head else len(batches) or 1)
+    if encoder.is_gated or encoder.causal_head:
+        take(encoder, slice(None))
+    else:
+        fast = encoder.fast_twin() if len(batches) >= _PACKED_FROM else encoder
+        on_each_core(fast, take, most=len(batches) or 1)
     return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
 

@@ -446,19 +446,6 @@ _PARTS: dict[str, Callable[[Any], _Parts]] = {
 }
 
 
-def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether packed weights are known to be faster: in float32, on x86 processors, where PyTorch has oneDNN."""
-    has_one_dnn: Callable[[], bool] = torch.backends.mkldnn.is_available
-    return (
-        device.type == "cpu"
-        and dtype == torch.float32
-        and has_one_dnn()
-        and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
-
-
 def pack(body: nn.Module) -> None:
     """Pack the weights of all linear maps in ``body``, which must share no module with another encoder.
 

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._lazy import PROVIDED, pd, scipy
-from bertology._machine import is_out_of_memory, shortage
+from bertology._machine import bfloat16_is_fast, is_out_of_memory, shortage
 from bertology._names import check_name, layer_number, name_not_found
+from bertology._products import has_one_dnn
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
-from bertology.encoders._modules import LoadedModel, can_pack, check_finite, pack, run_to_layers, states_at
+from bertology.encoders._modules import LoadedModel, check_finite, pack, run_to_layers, states_at
 from bertology.encoders.alignment import PieceReader, Pieces, WordPooling
 from bertology.encoders.batching import CLS, Batch, Encoding, OnLong, Pooling, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
@@ -209,8 +210,8 @@ class Encoder:
         """
         if self.is_fast:
             return self
-        twin, weight = self.twin(), next(self.model.body.parameters())
-        if packs and self.model.is_stock and can_pack(weight.device, weight.dtype):
+        twin, is_fast = self.twin(), has_one_dnn() and (self.dtype != "bfloat16" or bfloat16_is_fast())
+        if packs and is_fast and self.model.is_stock and self.device == "cpu" and self.dtype != "float16":
             pack(twin.model.body)
         twin.is_fast = True
         return twin

@@ -119,7 +119,8 @@ def read_again(
     It is evaluated on the encoder's device, and its weights do not learn. A missing weight for which ``counts`` is true
     raises a ModelError.
     """
-    config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
+    body = encoder.model.body
+    config, dtype = config or body.config, next(body.parameters()).dtype
     if encoder.init == "pretrained":
         model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
         check_complete(encoder.source, {name for name in missing if counts(name)}, all_count=True)

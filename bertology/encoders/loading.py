@@ -13,7 +13,7 @@ from torch import nn
 
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
-from bertology._machine import choose_device, explained_shortage
+from bertology._machine import bfloat16_is_fast, choose_device, explained_shortage
 from bertology.encoders import _modules, sources, static
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
@@ -141,7 +141,8 @@ _BELOW_BLOCKS = (
     *("embed_tokens", "embed_positions", "layernorm_embedding", "wte", "wpe"),
 )
 _SMALLER = "compute in bfloat16 (--dtype), run fewer processes (--jobs), or take a smaller model"
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "tf32": torch.float32}
+"""The types of weights by the names of types to compute in."""
 
 
 STAY_LOADED: dict[tuple[sources.ModelSource, torch.device], Encoder] = {}
@@ -177,8 +178,9 @@ def load_encoder(
             random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings (Proj0 of
             Hewitt & Manning 2019, section 4.1).
         seed: seed of fresh weights; the global generators are left as they were.
-        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``; float32 when left
-            out, or that of a model in memory.
+        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`), ``"float16"``, or ``"tf32"``:
+            float32 whose matrix products a CUDA GPU computes with 10 bits of the mantissa; float32 when left out, or
+            that of a model in memory.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
         trust_remote_code: run Python code that comes with the model.
         revision: branch, tag or commit of a hub model.
@@ -199,6 +201,8 @@ def load_encoder(
         if value not in known:
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
     place, shape = choose_device(device), sources.model_shape(source)
+    if dtype == "tf32" and not (place.type == "cuda" and bfloat16_is_fast(place)):
+        raise ModelError(f"dtype 'tf32' is for CUDA GPUs of compute capability 8.0 and up: take float32 on {place}")
     is_plain = (init, attention, max_pieces) == ("pretrained", "fast", None) and dtype in (None, "float32")
     if is_plain and (kept := STAY_LOADED.get((source, place))) is not None:
         return kept
@@ -224,11 +228,25 @@ def load_encoder(
             options |= {"attn_implementation": "eager"} if eager else {}
             loaded = _load_model(source, shape, init, seed, options)
     loaded.outermost.to(place)
+    if dtype == "tf32":
+        multiply_in_tf32(loaded.body)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
     if init != "random" and (damage := _modules.damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
         raise SignalError(f"model {source.name}: {damage}")
     return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
+
+
+def multiply_in_tf32(body: nn.Module) -> None:
+    """Let PyTorch take TF32 for float32 products in the passes of ``body``; all else, such as fits, stays exact."""
+    before = list[str]()
+
+    def begin(*_: Any) -> None:
+        before.append(torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("high")
+
+    body.register_forward_pre_hook(begin)
+    body.register_forward_hook(lambda *_: torch.set_float32_matmul_precision(before.pop()), always_call=True)
 
 
 def load_reader(

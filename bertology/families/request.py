@@ -193,8 +193,8 @@ class ModelSettings(_Named):
     """Number of training updates, if the model is one checkpoint of a training."""
     pretraining_seed: Annotated[int, pydantic.Field(strict=True, ge=0)] | None = None
     """Seed of the pretraining, where several trainings with the same `id` differ in it alone."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Type that the model computes in: float32, bfloat16 or float16."""
+    dtype: Literal["float32", "bfloat16", "float16", "tf32"] = "float32"
+    """Type that the model computes in: float32, bfloat16, float16, or on a GPU tf32."""
     stored_dtype: Literal["float16", "float32"] = "float16"
     """Type that vectors are stored in: float16 or float32."""
     pooling: Literal["mean", "first", "last"] = "mean"

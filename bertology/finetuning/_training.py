@@ -455,7 +455,7 @@ _EPS = 1e-6
 
 def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.optim.AdamW:
     """AdamW whose moments are not corrected for starting at 0, as the code of Devlin et al. (2019) has it."""
-    optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS)
+    optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS, fused=True)
     for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
         # After so many steps the corrections are 1, exactly.
         moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
@@ -463,5 +463,5 @@ def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.opti
     return optimizer
 
 
-ADAMW: dict[bool, Any] = {True: partial(torch.optim.AdamW, eps=_EPS), False: uncorrected_adamw}
+ADAMW: dict[bool, Any] = {True: partial(torch.optim.AdamW, eps=_EPS, fused=True), False: uncorrected_adamw}
 """Optimizers by whether their first estimates are corrected."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertology._machine import Workers
+from bertology._products import product
 from bertology._settings import Count, Natural, Positive
 from bertology.activations import SpanChunk
 from bertology.errors import FitError
@@ -166,8 +167,7 @@ class Probes:
         for span, (rows, items) in zip(design.parts, batch.rows, strict=True):
             vectors = self._read(words, rows, weights)  # [fit, row, width]
             if design.projection:
-                bias = parameters[f"project_{span}_bias"]
-                vectors = torch.baddbmm(bias, vectors, parameters[f"project_{span}"])
+                vectors = product(vectors, parameters[f"project_{span}"].mT) + parameters[f"project_{span}_bias"]
             if items is not None:
                 # self-attentive pooling (Lee et al. 2017, section 4): [fit, item, dim] from [fit, row, dim]
                 scores = torch.bmm(vectors, parameters[f"attend_{span}"]).squeeze(2)  # [fit, row]
@@ -181,12 +181,12 @@ class Probes:
             pooled.append(vectors)
         hidden = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
         if design.hidden:
-            hidden = torch.baddbmm(parameters["hidden_bias"], hidden, parameters["hidden"]).tanh()
+            hidden = (product(hidden, parameters["hidden"].mT) + parameters["hidden_bias"]).tanh()
             hidden = functional.layer_norm(hidden, (design.hidden,))
             hidden = torch.addcmul(parameters["norm_bias"], hidden, parameters["norm"])
             if batch.dropout is not None:
                 hidden = hidden * batch.dropout
-        return torch.baddbmm(parameters["out_bias"], hidden, parameters["out"])
+        return product(hidden, parameters["out"].mT) + parameters["out_bias"]
 
     def _read(self, words: Tensor, rows: Tensor, weights: Tensor | None) -> Tensor:
         """``[fit, row, width]`` the vectors of some words as the columns of the fits read them."""

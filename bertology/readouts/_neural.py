@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology._products import product
 from bertology._settings import Count, Natural, Positive
 from bertology.errors import FitError
 from bertology.readouts._base import FitReport, Floats, Integers, Readout, TrainingData
@@ -79,10 +80,10 @@ class Perceptrons(Standardised):
         for problem in range(len(self.first)):
             standard = self.standard(vectors, problem)
             if self.is_linear:
-                hidden = torch.bmm(standard, self.first[problem].mT)
+                hidden = product(standard, self.first[problem])
             else:
-                hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
-            scores.append(torch.baddbmm(self.second_bias[problem][:, None], hidden, self.second[problem].mT))
+                hidden = (product(standard, self.first[problem]) + self.first_bias[problem][:, None]).relu_()
+            scores.append(product(hidden, self.second[problem]) + self.second_bias[problem][:, None])
         return torch.stack(scores) + self.absent[:, None]
 
     @property
@@ -224,16 +225,16 @@ class _Groups(nn.Module):
         of_scales, of_outputs = noise[:, : self.mean.shape[3]], noise[:, self.mean.shape[3] :]
         spread = (self.log_alpha[problem] / 2).exp()[:, None]
         scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * of_scales)
-        mean = torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
+        mean = product(scaled, self.mean[problem]) + self.bias[problem][:, None]
         bias_variance = self.bias_log_variance[problem].exp()[:, None]
-        variance = torch.baddbmm(bias_variance, scaled.square(), self.log_variance[problem].exp().mT)
+        variance = product(scaled.square(), self.log_variance[problem].exp()) + bias_variance
         drawn: Tensor = mean + variance.sqrt() * of_outputs
         return drawn
 
     def expected(self, vectors: Tensor, problem: int) -> Tensor:
         """``[layer, m, out]`` under the mean of the posterior."""
         scaled = vectors * self.log_scale[problem].exp()[:, None]
-        return torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
+        return product(scaled, self.mean[problem]) + self.bias[problem][:, None]
 
     def divergence(self) -> Tensor:
         """``[problem, layer]`` nats from the prior to the posterior."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from bertology._machine import Workers, give_back_freed_memory
+from bertology._products import product
 from bertology._settings import Checked, Count, Natural, Positive
 from bertology.errors import FitError
 from bertology.readouts import _base, _sources
@@ -167,7 +168,7 @@ def loss_sums(
     for numbers, vectors in _sources.small_chunks(source, n_classes * n):
         numbers, vectors = _sources.without_unused(numbers, vectors, items.used)
         numbers, vectors = numbers.to(raw.device), vectors.to(raw.device)
-        scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
+        scores = product(coefficients, vectors[0]).add_(intercepts).view(n_classes, n, -1)
         residual = scores.softmax(0)  # [class, n, m]
         index = items.labels[:, numbers][problem][None]
         at_label = residual.gather(0, index)
@@ -181,7 +182,7 @@ def loss_sums(
             residual *= counts
         losses += loss.sum(1, dtype=torch.float64)
         bias_sums += residual.sum(2)
-        weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
+        weight_sums += product(residual.flatten(0, 1), vectors[0].T)
         del vectors, scores, residual, index, at_label, loss  # or held while the next are read
     return losses, weight_sums, bias_sums
 
@@ -242,7 +243,8 @@ def _blocks(
             weight, items = variance[alike].sum(0).topk(n_uncertain)
             rows, whole = (vectors[items] - standard[0]) / standard[1], uncertainty[alike].sum()
             means.append(weight @ rows / whole)
-            second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
+            weighted = product((rows * weight[:, None]).T, rows.T)
+            second = weighted + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])
         spectrum, basis = _spectrum(torch.stack(covariances))
         blocks.append(_Block(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
@@ -521,7 +523,7 @@ class _LayerFits:
         vectors -= vectors.mean(0)
         vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
         vectors -= vectors.mean(0)
-        self._correlations = vectors.T @ vectors / len(vectors)
+        self._correlations = product(vectors.T, vectors.T) / len(vectors)
         spectrum, basis = _spectrum(self._correlations)
         self._spread = spectrum, basis.contiguous()
         shape = data.targets.n_problems, len(path.strengths)

@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from bertology._machine import Workers
+from bertology._products import product
 from bertology._settings import Checked, Count, Positive
 from bertology.activations import SpanChunk
 from bertology.errors import FitError
@@ -160,7 +161,7 @@ class MapShard:
         whole = torch.cat(slopes, dim=1) if len(slopes) > 1 else slopes[0]
         # Distances pull both words of a pair, each of which stands in two pairs.
         scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
-        gradients = torch.bmm(whole.transpose(1, 2), words).mul_(scale)
+        gradients = product(whole.mT, words.mT).mul_(scale)
         self.state.step([gradients.view_as(self.state.parameters["map"])], self.rates)
 
     def losses(self, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
@@ -173,8 +174,7 @@ class MapShard:
     def _mapped(self, words: Tensor, batch: TreeBatch) -> Iterator[tuple[Block, Tensor]]:
         """The blocks of a batch with their mapped vectors, ``[layer, problem, row, n, rank]``."""
         maps = self.state.parameters["map"].view(len(self.layers), -1, words.shape[2])
-        # Products with a transpose are slow where it is not a matrix in memory.
-        mapped = torch.bmm(words, maps.transpose(1, 2).contiguous())  # [layer, word, problem × rank]
+        mapped = product(words, maps)  # [layer, word, problem × rank]
         for block in batch.blocks:
             n_rows, n = block.gold.shape[:2]
             of_block = mapped[:, block.first : block.first + n_rows * n]
@@ -340,7 +340,7 @@ class FittedStructural:
         check_same_shape(source, n_layers, dim, what="probe")
         flat = self.maps.permute(1, 2, 0, 3).flatten(2)  # [layer, dim, problem × rank]
         for chunk in source.chunks():
-            mapped = torch.bmm(chunk.words, flat).view(n_layers, -1, n_problems, rank).permute(2, 0, 1, 3)
+            mapped = product(chunk.words, flat.mT).view(n_layers, -1, n_problems, rank).permute(2, 0, 1, 3)
             for item, (start, end) in zip(chunk.items.tolist(), chunk.spans[:, 0].tolist(), strict=True):
                 vectors = mapped[:, :, start:end]
                 if self.asks == "distances":

@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 
 from bertology import __version__
 from bertology._files import cache_folder, explained_write_errors, temporary_affixes, temporary_folder
-from bertology._machine import choose_device
+from bertology._machine import VISIBLE_GPUS, choose_device
 from bertology.activations import Extraction
 from bertology.activations import extract as extract_text
 from bertology.activations.progress import Progress
@@ -148,9 +148,29 @@ class Pool:
             raise BertologyError(message) from error
 
 
+class _Processes(LocalCluster):  # type: ignore[misc]
+    """Workers that are processes of this machine; those with GPUs, by their names, see one of them each."""
+
+    def __init__(self, gpus: Sequence[str], **options: Any) -> None:
+        self._gpus = gpus
+        super().__init__(n_workers=0, **options)
+
+    def new_worker_spec(self) -> dict[Any, Any]:
+        ((number, spec),) = super().new_worker_spec().items()
+        own: dict[str, Any] = {}
+        if self._gpus:
+            own = {"env": {VISIBLE_GPUS: self._gpus[number % len(self._gpus)]}, "resources": {"GPU": 1}}
+        return {number: {**spec, "options": spec["options"] | own}}
+
+
 @contextlib.contextmanager
-def open_pool(choice: engines.ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
-    """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
+def open_pool(
+    choice: engines.ClusterChoice, *, jobs: int, gpus: Sequence[str] = (), run: Path, echo: Callable[[str], None]
+) -> Iterator[Pool]:
+    """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block.
+
+    Processes of this machine share out ``gpus``, which are named as in ``CUDA_VISIBLE_DEVICES``.
+    """
     patience = first_patience = choice.patience_s or _PATIENCE_S
     most_workers = 1
     where: Any
@@ -178,9 +198,10 @@ def open_pool(choice: engines.ClusterChoice, *, jobs: int, run: Path, echo: Call
             folder = stack.enter_context(temporary_folder(run, "dask")).absolute()
             stack.enter_context(dask.config.set({"temporary-directory": str(folder)}))
             # No limit of memory: a fit that needs it would be killed for what the machine has.
-            started = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "host": "127.0.0.1"}
-            quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
-            where = stack.enter_context(LocalCluster(**started, **quiet, scheduler_kwargs={"dashboard_address": ":0"}))
+            started = {"threads_per_worker": 1, "memory_limit": 0, "host": "127.0.0.1", "dashboard_address": None}
+            quiet = {"silence_logs": logging.CRITICAL, "scheduler_kwargs": {"dashboard_address": ":0"}}
+            where = stack.enter_context(_Processes(gpus, **started, **quiet))
+            where.scale(jobs)
         try:
             client = Client(where, timeout=min(_CONNECT_S, choice.patience_s or _CONNECT_S), set_as_default=False)
         except (OSError, ValueError, ImportError) as error:

@@ -18,7 +18,7 @@ from typing import Literal
 from threadpoolctl import threadpool_limits
 
 from bertology import _files
-from bertology._machine import choose_device
+from bertology._machine import choose_device, visible_gpus
 from bertology.activations import Recipe, brief_store, memory_of
 from bertology.activations.progress import silent
 from bertology.corpora import Corpus
@@ -290,7 +290,9 @@ class _Session:
             from bertology.runner._dask import dask_engine, open_pool
 
             run, echo = self.folder.path, self._options.echo
-            with open_pool(self._options.cluster, jobs=n_jobs, run=run, echo=echo) as pool:
+            gpus = visible_gpus() if self._device == "cuda" else []
+            jobs = self._options.jobs or len(gpus) or n_jobs  # a process for each GPU
+            with open_pool(self._options.cluster, jobs=jobs, gpus=gpus, run=run, echo=echo) as pool:
                 yield partial(dask_engine, pool)
         else:
             engine = joblib_engine if self._engine == "joblib" else threads_engine

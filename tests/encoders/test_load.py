@@ -22,7 +22,7 @@ from transformers import AutoModelForMaskedLM
 
 from bertology.corpora import Sentence
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_shape, resolve_model
-from bertology.encoders.loading import load_reader, load_whole
+from bertology.encoders.loading import load_reader, load_whole, multiply_in_tf32
 from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
 from tests.long_numbers import dumped
@@ -287,7 +287,19 @@ def test_truncation_saved_with_a_tokenizer_is_not_obeyed(folder: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float8", "int8", ""])
 def test_unknown_dtype(tiny: Tiny, dtype: str) -> None:
-    refused(tiny("bert"), "give float32, bfloat16, float16", dtype=dtype)
+    refused(tiny("bert"), "give float32, bfloat16, float16, tf32", dtype=dtype)
+
+
+def test_tf32_is_for_gpus_and_for_passes_of_the_model_alone(tiny: Tiny) -> None:
+    refused(tiny("bert"), "dtype 'tf32' is for CUDA GPUs .*: take float32 on cpu", dtype="tf32")
+    body: Any = load_encoder(str(tiny("bert")), device="cpu").model.body
+    multiply_in_tf32(body)
+    seen = list[str]()
+    body.encoder.register_forward_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    body(torch.tensor([[2, 3]]))
+    with pytest.raises(IndexError):
+        body(torch.tensor([[10**6]]))
+    assert (seen, torch.get_float32_matmul_precision()) == (["high"], "highest")
 
 
 @pytest.mark.parametrize("device", ["tpu9", "cuda:99", "nonsense"])

@@ -1,6 +1,7 @@
 """The dask engine on real processes: the same bytes as in one process, whatever is killed on the way."""
 
 import json
+import os
 import pickle
 import threading
 from collections.abc import Callable
@@ -9,9 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import torch
 
+from bertology._machine import VISIBLE_GPUS, visible_gpus
 from bertology.errors import BertologyError
 from bertology.runner import RunOptions, run_experiment
+from bertology.runner._dask import open_pool
 from bertology.runner.engines import ClusterChoice
 from bertology.runner.experiment import load_experiment
 from bertology.runner.run import RunSummary
@@ -67,6 +71,19 @@ def test_processes_of_this_machine_give_the_same_bytes(trial: Trial, tmp_path: P
     assert_same(tmp_path / "run", trial[1].folder, scores)
     (session,) = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
     assert session["engine"] == "dask"
+
+
+def test_processes_of_this_machine_share_its_gpus_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert visible_gpus() == ["0", "1"]
+    monkeypatch.setenv(VISIBLE_GPUS, "GPU-7,3,1")
+    assert visible_gpus() == ["GPU-7", "3"]
+    with open_pool(ClusterChoice(), jobs=2, gpus=visible_gpus(), run=tmp_path, echo=print) as pool:
+        pool.client.wait_for_workers(2)
+        seen = pool.client.run(os.getenv, VISIBLE_GPUS).values()
+        pool.look()
+        assert sorted(seen) == ["3", "GPU-7"]
+        assert pool._has_gpus
 
 
 def test_shards_of_vectors_are_written_by_all_workers(
