@@ -23,43 +23,47 @@ def has_one_dnn() -> bool:
     )
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right.mT`` of ``[…, m, k]`` and ``[n, k]``, or of ``[batch, m, k]`` and ``[batch, n, k]``.
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``left @ right.mT`` of ``[…, m, k]`` and ``[n, k]``, plus ``bias [n]``; or of ``[b, m, k]`` and ``[b, n, k]``.
 
     Gradients pass, but for second ones.
     """
-    if left.device.type != "cpu" or left.dtype != torch.float32 or not has_one_dnn():
-        return left @ right.mT
-    if torch.is_grad_enabled() and (left.requires_grad or right.requires_grad):
-        found: Tensor = _Product.apply(left, right)  # type: ignore[no-untyped-call]
-        return found
-    return _multiplied(left, right)
+    is_fast = left.device.type == "cpu" and left.dtype == torch.float32 and has_one_dnn()
+    if not is_fast or not left.numel():
+        found = left @ right.mT
+        return found if bias is None else found + bias
+    if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (left, right, bias)):
+        with_gradients: Tensor = _Product.apply(left, right, bias)  # type: ignore[no-untyped-call]
+        return with_gradients
+    return _multiplied(left, right, bias)
 
 
-def _multiplied(left: Tensor, right: Tensor) -> Tensor:
+def _multiplied(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     if right.ndim > 2:
         return torch.stack([_multiplied(a, b) for a, b in zip(left, right, strict=True)])
     # With gaps between its rows or columns, a matrix would be read value by value.
     whole = (one if one.is_contiguous() or one.mT.is_contiguous() else one.contiguous() for one in (left, right))
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(*whole, None, "none", [], "none")
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(*whole, bias, "none", [], "none")
     return found
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+    def forward(ctx: Any, left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(left, right)
-        return _multiplied(left, right)
+        return _multiplied(left, right, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        (left, right), (to_left, to_right) = ctx.saved_tensors, ctx.needs_input_grad
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        (left, right), (to_left, to_right, to_bias) = ctx.saved_tensors, ctx.needs_input_grad
         of_left = _multiplied(slope, right.mT) if to_left else None
-        if not to_right:
-            return of_left, None
         if right.ndim == 2:
             slope, left = slope.flatten(0, -2), left.flatten(0, -2)
+        of_right = None
         # In memory as the matrix itself, which may be the transpose of a parameter: optimisers would copy it otherwise.
-        is_transposed = right.mT.is_contiguous()
-        return of_left, _multiplied(left.mT, slope.mT).mT if is_transposed else _multiplied(slope.mT, left.mT)
+        if to_right and right.mT.is_contiguous():
+            of_right = _multiplied(left.mT, slope.mT).mT
+        elif to_right:
+            of_right = _multiplied(slope.mT, left.mT)
+        return of_left, of_right, slope.sum(0) if to_bias else None

@@ -90,11 +90,6 @@ class _Rows(torch.autograd.Function):
         return None, None, None
 
 
-def _mapped(linear: torch.nn.Linear, values: Tensor) -> Tensor:
-    found = product(values, linear.weight)
-    return found if linear.bias is None else found + linear.bias
-
-
 @contextmanager
 def _fast_on_processor(model: torch.nn.Module, place: torch.device, *, in_half: bool) -> Iterator[None]:
     """Let the linear maps and tables of a model that is trained in float32 on a processor compute as here."""
@@ -102,7 +97,7 @@ def _fast_on_processor(model: torch.nn.Module, place: torch.device, *, in_half: 
     modules = [] if place.type != "cpu" or in_half else [one for one in model.modules() if "forward" not in vars(one)]
     for one in modules:
         if type(one) is torch.nn.Linear:
-            vars(one)["forward"] = lambda values, of=one: _mapped(of, values)
+            vars(one)["forward"] = lambda values, of=one: product(values, of.weight, of.bias)
         elif type(one) is torch.nn.Embedding and one.max_norm is None and not one.weight._backward_hooks:
             vars(one)["forward"] = lambda ids, of=one: look_up(ids, of.weight, of.padding_idx)
     try:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._lazy import transformers
+from bertology._products import product
 from bertology.encoders._modules import check_finite
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import MemorySource, check_complete, drawn, load_config, pretrained, read_config
@@ -53,10 +54,8 @@ class LanguageHead:
         if self._last is None:
             whole = head_logits(self._model, features)
             return whole if candidates is None else whole[:, candidates]
-        if candidates is None:
-            return nn.functional.linear(features, self._last.weight, self._last.bias)
-        bias = None if self._last.bias is None else self._last.bias[candidates]
-        return nn.functional.linear(features, self._last.weight[candidates], bias)
+        chosen, bias = slice(None) if candidates is None else candidates, self._last.bias
+        return product(features, self._last.weight[chosen], None if bias is None else bias[chosen])
 
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
         inputs: list[Tensor] = []

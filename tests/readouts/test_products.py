@@ -26,6 +26,11 @@ def test_products_and_gradients(left: tuple[int, ...], right: tuple[int, ...], h
     found, expected = product(*given), given[0] @ given[1].mT
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(product(*(one.detach() for one in given)), expected)
+    if len(right) == 2:
+        bias = torch.ones(len(given[1]), requires_grad=True)
+        torch.testing.assert_close(product(*given, bias), expected + 1)
+        (slope,) = torch.autograd.grad(product(*given, bias).sum(), bias)
+        torch.testing.assert_close(slope, torch.full_like(bias, found.numel() / len(bias)))
     if found.numel():
         slope = torch.randn(found.shape, generator=random)
         torch.testing.assert_close(
