@@ -237,7 +237,7 @@ def test_a_hidden_model_is_gone_everywhere_and_the_address_says_so(shown, files)
     page.locator("#chart-zero").check()
     page.locator("#numbers summary").click()
     # A browser tells of an opened part later: a choice made at once would be in the same step of its history.
-    page.wait_for_function("location.hash.includes('open=numbers')")
+    page.wait_for_url(lambda url: "open=numbers" in url)
     page.locator("#detail-layer").select_option("2")
     page.locator("nav a", has_text="Provenance").click()
     address, last, order = page.url, seen(), values(page, "q1")
