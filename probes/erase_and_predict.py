@@ -62,9 +62,8 @@ def _metrics(prefix: str, what: str) -> Iterator[Metric]:
 def _judgements(kind: str) -> Iterator[Metric]:
     of = f" in {kind[1:]} subwords" if kind else ""
     yield sum_metric(f"completeness{kind}", f"share of the property{of} that a readout fitted anew no longer finds")
-    yield sum_metric(
-        f"others_kept{kind}", f"share of other properties{of} that fresh readouts still find (selectivity)"
-    )
+    others = f"share of other properties{of} that fresh readouts still find (selectivity)"
+    yield sum_metric(f"others_kept{kind}", others)
     yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and other labels kept")
     if kind:
         name = f"directions{kind}_dimensions"

@@ -56,9 +56,8 @@ def load_lens(path: str | Path, encoder: Encoder) -> TunedLens:
     path = given_path(path, error=ClozeError)
     try:
         with safe_open(path, "pt") as file:
-            lens = TunedLens(
-                (file.metadata() or {}).get("fingerprint", ""), file.get_tensor("weights"), file.get_tensor("biases")
-            )
+            fingerprint = (file.metadata() or {}).get("fingerprint", "")
+            lens = TunedLens(fingerprint, file.get_tensor("weights"), file.get_tensor("biases"))
     except (OSError, SafetensorError) as error:
         raise ClozeError(f"{path}: not a tuned lens ({error}); fit one anew") from error
     if lens.fingerprint != encoder.fingerprint:

@@ -123,9 +123,8 @@ class DataSet:
         mirror = os.environ.get(_MIRROR, "").rstrip("/")
         path = self.renamed.get(file, file)
         path = f"{self.root}/{path}" if self.root else path
-        return (f"{mirror}/{{0}}/{{1}}/{{2}}" if mirror else _HOSTS[self.host]).format(
-            self.repository, self.revision, path
-        )
+        form = f"{mirror}/{{0}}/{{1}}/{{2}}" if mirror else _HOSTS[self.host]
+        return form.format(self.repository, self.revision, path)
 
     def download(self, files: list[str]) -> None:
         """Download files, each checked against its pin, or pinned where it has none."""

@@ -198,9 +198,8 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
         return join_corpora(_by_name(left, None, joined=True), _by_name(right, None))
     if kind == "name" and is_data_name(text):
         data, place = fetched(text)
-        corpus = _by_name(
-            place if data.reads == "{}" else data.reads.replace("{}", str(place)), columns or data.columns
-        )
+        read = place if data.reads == "{}" else data.reads.replace("{}", str(place))
+        corpus = _by_name(read, columns or data.columns)
         language = corpus.language if " " in data.language else data.language
         return replace(
             corpus, name=text, language=language, licence=data.stated_licence, reference=data.reference or None

@@ -115,9 +115,8 @@ class SearchedText:
         for name, sentences in splits.items():
             left_out = np.array(sorted(shared.get(name, ())), dtype=np.int64)
             self._whole.append(read[name](np.setdiff1d(np.arange(sentences.n_words), left_out)))
-        self.words: Integers = np.concatenate(
-            [start + some.words for some, start in zip(self._whole, self.starts, strict=False)]
-        )
+        whole = zip(self._whole, self.starts, strict=False)
+        self.words: Integers = np.concatenate([start + some.words for some, start in whole])
         """Numbers of the words that are searched: those with a vector of their own."""
         self.n_shared = sum(map(len, shared.values()))
         self.n_skipped = int(self.starts[-1]) - self.n_shared - len(self.words)

@@ -218,9 +218,8 @@ def plot_groups(table: Table) -> Figure:
     beside = []
     for line in table.lines:
         known = zip(table.headers[:first], line.cells, strict=False)
-        beside.append(
-            "  ".join([line.cells[-1].interval or NOTHING, *(f"{header} {cell.text}" for header, cell in known)])
-        )
+        texts = (f"{header} {cell.text}" for header, cell in known)
+        beside.append("  ".join([line.cells[-1].interval or NOTHING, *texts]))
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
     chances = set(about.chances.values())
     by_chance = f" By chance {number(min(chances))} %." if len(chances) == 1 else ""

@@ -348,10 +348,8 @@ class HeadSums:
 
 def joined_sums(folds: Sequence[Sequence[HeadSums]], n_clusters: Sequence[int]) -> list[HeadSums]:
     """The sums of all folds, in the order of the first, with the clusters of one after those of another."""
-    starts = itertools.accumulate(n_clusters, initial=0)
-    moved = (
-        replace(one, clusters=one.clusters + start) for start, fold in zip(starts, folds, strict=False) for one in fold
-    )
+    begun = zip(itertools.accumulate(n_clusters, initial=0), folds, strict=False)
+    moved = (replace(one, clusters=one.clusters + start) for start, fold in begun for one in fold)
     of_fold = by_key(((one.split, one.metric, one.group, one.unit), one) for one in moved)
     return [
         replace(

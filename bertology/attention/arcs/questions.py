@@ -332,9 +332,8 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
             if target.span2 is None:
                 continue
             spans = target.span1, target.span2
-            (first, one), (second, other) = sorted(
-                (_mention_head(sentences, start, span, mention_head), span) for span in spans
-            )
+            heads = ((_mention_head(sentences, start, span, mention_head), span) for span in spans)
+            (first, one), (second, other) = sorted(heads)
             if first < second:
                 # Mentions inside one another may have one head: it is right if any of them is.
                 was_right, rank = by_word[second].get(first, (False, _WORST))

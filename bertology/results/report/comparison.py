@@ -129,9 +129,8 @@ def _task(same: Sequence[Compared]) -> Table:
         for layer, row in zip(layers, rows.values(), strict=True):
             row += [tables.score_cell(one.by_layer.get(layer), metric), _difference(one, layer)]
         best |= {(layer_label(layer), len(headers) - 1) for layer in one.sure}
-    return Table.of(
-        f"{_title(first)} · {tables.titled(metric)}", headers, rows, (), best=best, metric=metric, about=first.about
-    )
+    title = f"{_title(first)} · {tables.titled(metric)}"
+    return Table.of(title, headers, rows, (), best=best, metric=metric, about=first.about)
 
 
 def _difference(one: Compared, layer: int) -> Cell:
