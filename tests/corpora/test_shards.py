@@ -75,10 +75,10 @@ def test_the_numbers_are_those_of_one_file(
     due, several = found
     assert several.keys() == due.keys()
     assert {control for control, *_ in due} >= {"none", "control_task", "majority", "word_majority"}
-    # Sums in another order: a fit may end elsewhere within its tolerance, where one item of 600 has another label.
-    assert np.mean([several[about] == pytest.approx(values, abs=1e-9) for about, values in due.items()]) > 0.8
+    # Sums in another order: fits may end elsewhere within their tolerance, where one item of 600 has another label.
+    assert np.mean([several[about] == pytest.approx(values, abs=1e-9) for about, values in due.items()]) > 0.7
     for about, values in due.items():
-        assert several[about] == pytest.approx(values, abs=0.01), about
+        assert several[about] == pytest.approx(values, abs=2.5 / 600), about
 
 
 def test_one_shard_at_a_time_is_in_memory_and_a_killed_run_goes_on(
