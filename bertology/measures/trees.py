@@ -49,7 +49,8 @@ def tree_distances(heads: Heads) -> NDArray[np.int64]:
     (below,) = parents.nonzero()
     graph = scipy.sparse.csr_array((np.ones(len(below)), (below, parents[below] - 1)), shape=(len(heads),) * 2)
     distances = scipy.sparse.csgraph.shortest_path(graph, directed=False, unweighted=True)
-    return np.asarray(distances, dtype=np.int64)
+    depths = tree_depths(heads)  # several roots count as one
+    return np.where(np.isinf(distances), depths[:, None] + depths, distances).astype(np.int64)
 
 
 def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[Edge]:
