@@ -34,7 +34,12 @@ def check_tree(heads: Heads) -> None:
 
 
 def tree_depths(heads: Heads) -> NDArray[np.int64]:
-    """``[word]`` number of edges between each word and the root (Hewitt & Manning 2019, section 2.3)."""
+    """``[word]`` number of edges between each word and the root (Hewitt & Manning 2019, section 2.3).
+
+    Raises:
+        ValueError: the heads do not make one tree (:func:`check_tree`).
+    """
+    check_tree(heads)
     parents = np.array(heads, dtype=np.int64)
     depths, above = np.zeros_like(parents), parents
     while (is_below := above > 0).any():
@@ -44,13 +49,17 @@ def tree_depths(heads: Heads) -> NDArray[np.int64]:
 
 
 def tree_distances(heads: Heads) -> NDArray[np.int64]:
-    """``[word, word]`` number of edges between two words of a tree (Hewitt & Manning 2019, section 2.2)."""
+    """``[word, word]`` number of edges between two words of a tree (Hewitt & Manning 2019, section 2.2).
+
+    Raises:
+        ValueError: the heads do not make one tree (:func:`check_tree`).
+    """
+    check_tree(heads)
     parents = np.array(heads, dtype=np.int64)
     (below,) = parents.nonzero()
     graph = scipy.sparse.csr_array((np.ones(len(below)), (below, parents[below] - 1)), shape=(len(heads),) * 2)
-    distances = scipy.sparse.csgraph.shortest_path(graph, directed=False, unweighted=True)
-    depths = tree_depths(heads)  # several roots count as one
-    return np.where(np.isinf(distances), depths[:, None] + depths, distances).astype(np.int64)
+    distances: Floats = scipy.sparse.csgraph.shortest_path(graph, directed=False, unweighted=True)
+    return distances.astype(np.int64)
 
 
 def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[Edge]:

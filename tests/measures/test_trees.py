@@ -104,6 +104,7 @@ def test_many_arborescences_are_those_of_networkx(n):
         ((0, 3, 2), "the heads of word 2 lead in a circle"),
     ],
 )
-def test_what_is_no_tree(heads, message):
+@pytest.mark.parametrize("read", [check_tree, tree_depths, tree_distances])
+def test_what_is_no_tree(heads, message, read):
     with pytest.raises(ValueError, match=message):
-        check_tree(heads)
+        read(heads)
