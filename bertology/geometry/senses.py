@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._lazy import sklearn
+from bertology._lazy import sklearn, torch
 from bertology._names import by_key
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
@@ -173,8 +173,13 @@ def nearest_centroids(train: Any, senses: Integers, other: Any) -> Integers:
 
 def nearest_neighbours(train: Any, senses: Integers, other: Any, numbers: Sequence[int] = NEIGHBOURS) -> Integers:
     """``[number, item]`` the most frequent sense of as many nearest training vectors, the lowest number of equals."""
-    similar = other @ train.T
-    order = _nearest(similar.toarray() if hasattr(similar, "toarray") else similar, max(numbers))
+    from bertology._products import product  # imports torch, which naming the task need not
+
+    if hasattr(train, "toarray"):
+        cosines = (other @ train.T).toarray()
+    else:
+        cosines = product(torch.from_numpy(other), torch.from_numpy(train)).numpy()
+    order = _nearest(cosines, max(numbers))
     votes = (senses[order][:, :, None] == np.arange(senses.max() + 1)).cumsum(axis=1)  # [item, neighbour, sense]
     return np.stack([votes[:, min(number, order.shape[1]) - 1].argmax(axis=1) for number in numbers])
 

@@ -96,8 +96,9 @@ class Fits:
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
             weights, biases = self.split(gradient)
             result = torch.empty_like(gradient).view(len(rows), self.n_classes, -1)
-            rotated = weights.contiguous() @ basis / (half_spectrum + self.penalty[rows].float()[:, None, None])
-            result[:, :, :-1] = rotated @ basis.T
+            rotated = product(weights.contiguous(), basis.T)
+            rotated /= half_spectrum + self.penalty[rows].float()[:, None, None]
+            result[:, :, :-1] = product(rotated, basis)
             result[:, :, -1] = 2 * biases
             return result.flatten(1)
 
@@ -121,7 +122,7 @@ class Fits:
         vectors, n = sample.source.layer(0), self.n_strengths  # [item, dim]
         for problem, first_alike in enumerate(alike):
             rows, middle = slice(problem * n, (problem + 1) * n), problem * n + n // 2
-            scores = torch.baddbmm(intercepts[rows, :, None], coefficients[rows], vectors.T.expand(n, -1, -1))
+            scores = product(coefficients[rows], vectors).add_(intercepts[rows, :, None])
             variance = scores.softmax(1)  # [strength, class, item]
             del scores
             variance *= 1 - variance
@@ -421,7 +422,7 @@ class Affine:
         for items, vectors in _sources.small_chunks(source, biases.shape[1]):
             vectors = vectors.to(weights.device)
             for layer in range(n_layers):
-                class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
+                class_scores = product(weights[layer], vectors[layer]).add_(biases[layer])
                 yield items, layer, class_scores.view(n_problems, n_strengths, n_classes, -1)
 
 
@@ -577,10 +578,10 @@ class _LayerFits:
     ) -> tuple[Regressions, Tensor]:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
-        Roughly to the sample first, then with the curvature measured there; the first fits from ``start [fit,
-        parameter]``, which is near their ends already, with the curvature at once. Where the sample is all items, only
-        the middle strength is fitted roughly, and the diagonal of the curvature is used as long as that is enough:
-        passes are cheap there. Returns the regressions, and ``[problem, strength, parameter]`` where their fits ended.
+        Roughly to the sample first, at the middle strength, then with the curvature measured there; the first fits from
+        ``start [fit, parameter]``, which is near their ends already, with the curvature at once. To the sample alone,
+        where passes are cheap, the diagonal of the curvature is used as long as it is enough. Returns the regressions,
+        and ``[problem, strength, parameter]`` where their fits ended.
         """
         data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
@@ -611,29 +612,27 @@ class _LayerFits:
         every, n = fits.every, fits.n_strengths
         begun = every[: 0 if start is None else len(start)]
         if len(begun) < len(every):
-            which, n_alike = (every[n // 2 :: n], n) if sample.is_everything else (every[len(begun) :], 1)
+            which = every[len(begun) :][n // 2 :: n]
             zero = torch.zeros(len(which), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
             near = fits.bound(*self._spread)
             rough = minima("a sample", sample.source, sampled, zero, near, which=which, relative=_ROUGH).points
-            rough = rough.repeat_interleave(n_alike, 0)
+            rough = rough.repeat_interleave(n, 0)
             start = rough if start is None else torch.cat([start, rough])
         assert start is not None
         measure = functools.partial(fits.curvature, sample, sampled, correlations=self._correlations)
-        if sample.is_everything:
-            place = "all items", sample.source, sampled
-            few = min(_DIAGONAL_MOST, readout.max_iter)
-            found = minima(*place, start, measure(start, basis=self._spread[1]), which=every, max_iter=few)
+        if on_all and not sample.is_everything:
+            found = minima("all items", data.train, items, start, measure(start), which=every)
+        else:
+            part, slack = ("all items", 1.0) if sample.is_everything else ("a part of the items", _COMPARED)
+            how: dict[str, Any] = {"source": sample.source, "of": sampled, "tolerance": slack * readout.tolerance}
+            few, near = min(_DIAGONAL_MOST, readout.max_iter), measure(start, basis=self._spread[1])
+            found = minima(part, start=start, near=near, which=every, max_iter=few, **how)
             left = every[~found.converged]
             if len(left) and few < readout.max_iter:
                 near, more = measure(found.points), readout.max_iter - few
-                rest = minima(*place, found.points[left], near, which=left, max_iter=more)
-                for whole, part in zip(found, rest._replace(iterations=rest.iterations + few), strict=True):
-                    whole[left] = part
-        elif on_all:
-            found = minima("all items", data.train, items, start, measure(start), which=every)
-        else:
-            slack = {"tolerance": _COMPARED * readout.tolerance}
-            found = minima("a part of the items", sample.source, sampled, start, measure(start), which=every, **slack)
+                rest = minima(part, start=found.points[left], near=near, which=left, max_iter=more, **how)
+                for whole, ends in zip(found, rest._replace(iterations=rest.iterations + few), strict=True):
+                    whole[left] = ends
         raw = fits.for_raw(fits.every, found.points)
         coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)

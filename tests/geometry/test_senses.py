@@ -51,7 +51,7 @@ def test_equally_near_neighbours_come_in_the_order_of_the_text(n: int, kinds: in
     rng = np.random.default_rng(n + kinds)
     train = unit(rng.standard_normal((kinds, 16)).astype(np.float32)[rng.integers(0, kinds, n)])
     other, senses = unit(rng.standard_normal((300, 16)).astype(np.float32)), rng.integers(0, 5, n)
-    order = np.argsort(-np.round((other @ train.T).astype(np.float64), 6), axis=1, kind="stable")
+    order = np.argsort(-np.round(other.astype(np.float64) @ train.T, 6), axis=1, kind="stable")
     found = scored.nearest_neighbours(train, senses, other)
     for row, number in enumerate(scored.NEIGHBOURS):
         votes = (senses[order[:, :number]][:, :, None] == np.arange(5)).sum(axis=1)
