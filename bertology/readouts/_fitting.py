@@ -25,7 +25,7 @@ def accuracies(scores: Scores, shape: tuple[int, int, int], targets: _base.Targe
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights())
     correct = torch.zeros(shape, dtype=torch.float64)
     for items, layer, class_scores in scores:
-        right = class_scores.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
+        right = class_scores.max(2).indices.cpu() == labels[:, None, items]  # [problem, option, m]
         correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
     accuracy: _base.Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
     return accuracy

@@ -256,10 +256,10 @@ def _diagonal(
     vectors: Tensor, standard: tuple[Tensor, Tensor], variance: Tensor, present: Tensor, basis: Tensor
 ) -> _Block:
     """Diagonal of the curvature of each class in an orthogonal ``basis``, from ``variance [class, item]``."""
-    classes, rotated = present.nonzero().squeeze(1), (vectors - standard[0]) / standard[1] @ basis
+    classes, rotated = present.nonzero().squeeze(1), product((vectors - standard[0]) / standard[1], basis.T)
     counts = variance[classes] / variance[classes].sum(1, keepdim=True).clamp(min=_UNDERFLOW)
-    mean = counts @ rotated
-    spectrum = counts @ rotated.square() - mean.square()
+    mean = product(counts, rotated.T)
+    spectrum = product(counts, rotated.square().T) - mean.square()
     return _Block(classes[None], (mean @ basis.T)[None], basis[None], spectrum.clamp_(min=0)[None])
 
 
@@ -390,7 +390,7 @@ _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
-_DIAGONAL_MOST = 60  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
+_DIAGONAL_MOST = 100  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
 _COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
 
