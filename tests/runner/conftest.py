@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from bertology.activations import WordVectors
 from bertology.corpora import Corpus
 from bertology.families.contract import FitCells
 from bertology.families.model_corpus import StoredSignal
+from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
@@ -111,6 +113,20 @@ def toy(planted: Callable[..., Corpus]) -> Corpus:
 def noise(planted: Callable[..., Corpus]) -> Corpus:
     """Words with one of three tags each, drawn anew wherever they stand."""
     return planted("upos", ("NOUN", "VERB", "ADJ"), signal=False)
+
+
+Asking = Callable[..., ProbeRequest]
+
+
+@pytest.fixture
+def asking(tiny_bert: Path) -> Asking:
+    """A request for one task, read in several ways off the first two layers unless others are named."""
+
+    def request(*readings: ReadoutConfig, task: str = "pos", **chosen: Any) -> ProbeRequest:
+        given = {"layers": "0-1", "controls": (), **chosen}
+        return ProbeRequest(tasks=(task,), model=str(tiny_bert), configs={task: readings}, **given)
+
+    return request
 
 
 def fits_of(plan: Plan) -> tuple[FitCells, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,6 @@ from tests.runner.conftest import Vectors
 
 LINEAR = {"strengths": [0.1]}
 BAYES = {"steps": 150}
-
-
-@pytest.fixture
-def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
-    """A request for one reading of a task."""
-
-    def request(reading: ReadoutConfig, task: str = "pos", **chosen: Any) -> ProbeRequest:
-        given = {"layers": "0-1", "controls": (), **chosen}
-        return ProbeRequest(tasks=(task,), model=str(tiny_bert), configs={task: (reading,)}, **given)
-
-    return request
 
 
 def by_metric(frame: pd.DataFrame, layer: int, control: str = "none") -> dict[str, Any]:
@@ -131,7 +119,7 @@ def test_what_cannot_be_coded_is_said_in_a_line(
     corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
     with pytest.raises(FitError, match=r"^[^\n]*bayes\.v1[^\n]*$"):
         run_probes(
-            asking(ReadoutConfig("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"),
+            asking(ReadoutConfig("bayes", BAYES, codelength="variational"), task="edge_proto_roles", layers="0"),
             corpus=corpus,
         )
     with pytest.raises(FitError, match=r"^readout ridge\.v1 gives no probabilities: choose one that does"):

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,6 @@ from bertology.runner import ProbeRequest, run_probes
 
 TAGS = ("NOUN", "VERB", "ADJ")
 EDGE = {"projection": 0, "classifier": "linear", "pooling": "mean", "max_epochs": 4}
-
-
-@pytest.fixture
-def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
-    """A request for parts of speech off the embeddings, read in several ways."""
-
-    def request(*readings: ReadoutConfig, task: str = "pos", **chosen: Any) -> ProbeRequest:
-        given = {"layers": "0", "controls": (), **chosen}
-        return ProbeRequest(tasks=(task,), model=str(tiny_bert), configs={task: readings}, **given)
-
-    return request
 
 
 @pytest.fixture
@@ -58,7 +46,7 @@ def test_what_is_erased_is_gone_and_any_directions_are_not(
         ReadoutConfig(readout, settings, erase="pos"),
         ReadoutConfig(readout, settings, erase="pos", eraser="random"),
     ]
-    found = accuracies(asking(*readings), same_everywhere)
+    found = accuracies(asking(*readings, layers="0"), same_everywhere)
     assert found["None None"] > 0.98
     assert found["pos random"] > 0.98
     # A linear readout is left with how frequent the tags are. Adam stops near its optimum, not at it.
@@ -77,7 +65,7 @@ def test_another_task_is_left_alone(asking: Callable[..., ProbeRequest], same_ev
         for name, sentences in same_everywhere.splits.items()
     }
     corpus = replace(same_everywhere, splits=splits)
-    found = accuracies(asking(ReadoutConfig("linear", {"strengths": [0.1]}, erase="xpos")), corpus)
+    found = accuracies(asking(ReadoutConfig("linear", {"strengths": [0.1]}, erase="xpos"), layers="0"), corpus)
     assert found["xpos leace"] > 0.9
 
 

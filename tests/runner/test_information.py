@@ -11,23 +11,17 @@ import pytest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
-from bertology.results import Results
-from bertology.runner import ProbeRequest, run_probes
+from bertology.runner import run_probes
 from bertology.runner.explain import explain_cell
+from tests.runner.conftest import Asking
 
 LINEAR = {"strengths": [0.1, 1.0]}
 
 
-def ask(model: Path, corpus: Corpus, *configs: ReadoutConfig, task: str = "pos", **chosen: Any) -> Results:
-    out = chosen.pop("out", None)
-    request = ProbeRequest(
-        tasks=(task,), model=str(model), configs={task: configs}, **{"layers": "0-1", "controls": (), **chosen}
+def test_rows_are_means_of_what_is_kept_of_items(asking: Asking, toy: Corpus) -> None:
+    results = run_probes(
+        asking(ReadoutConfig("linear", LINEAR, given="nothing"), controls=("control_task",)), corpus=toy
     )
-    return run_probes(request, corpus=corpus, out=out)
-
-
-def test_rows_are_means_of_what_is_kept_of_items(tiny_bert: Path, toy: Corpus) -> None:
-    results = ask(tiny_bert, toy, ReadoutConfig("linear", LINEAR, given="nothing"), controls=("control_task",))
     frame = results.to_pandas()
     assert set(frame.control) == {"none"}
     assert set(frame[frame.main_metric].metric) == {"usable_information_bits"}
@@ -39,15 +33,15 @@ def test_rows_are_means_of_what_is_kept_of_items(tiny_bert: Path, toy: Corpus) -
     assert items.nsmallest(1, "information_bits").iloc[0]["word"]
 
 
-def test_noise_has_no_information(tiny_bert: Path, noise: Corpus) -> None:
-    frame = ask(tiny_bert, noise, ReadoutConfig("linear", LINEAR, given="nothing")).to_pandas()
+def test_noise_has_no_information(asking: Asking, noise: Corpus) -> None:
+    frame = run_probes(asking(ReadoutConfig("linear", LINEAR, given="nothing")), corpus=noise).to_pandas()
     assert (frame[frame.main_metric].ci_low <= 0.01).all()
 
 
 @pytest.mark.parametrize("given", ["embeddings", "form"])
-def test_a_layer_adds_nothing_to_what_its_words_say(tiny_bert: Path, toy: Corpus, given: Any) -> None:
+def test_a_layer_adds_nothing_to_what_its_words_say(asking: Asking, toy: Corpus, given: Any) -> None:
     """In the toy corpus, a word's form has one label."""
-    results = ask(tiny_bert, toy, ReadoutConfig("linear", LINEAR, given=given, layers="1"))
+    results = run_probes(asking(ReadoutConfig("linear", LINEAR, given=given, layers="1")), corpus=toy)
     frame = results.to_pandas()
     row = frame[frame.main_metric].iloc[0]
     assert list(frame[frame.main_metric].layer) == [1]
@@ -55,9 +49,9 @@ def test_a_layer_adds_nothing_to_what_its_words_say(tiny_bert: Path, toy: Corpus
     assert row.ci_low <= 0.02
 
 
-def test_an_explanation_lists_the_hardest_items(tiny_bert: Path, toy: Corpus, tmp_path: Path) -> None:
+def test_an_explanation_lists_the_hardest_items(asking: Asking, toy: Corpus, tmp_path: Path) -> None:
     configs = ReadoutConfig("linear", LINEAR, given="nothing"), ReadoutConfig("linear", LINEAR, given="form")
-    results = ask(tiny_bert, toy, *configs, layers="0", out=tmp_path / "run")
+    results = run_probes(asking(*configs, layers="0"), corpus=toy, out=tmp_path / "run")
     with pytest.raises(BertologyError, match=r"several cells are.*given nothing.*given form|given form.*given nothing"):
         explain_cell(tmp_path / "run", "pos@0")
     items = results.predictions("pos", 0)
@@ -67,9 +61,9 @@ def test_an_explanation_lists_the_hardest_items(tiny_bert: Path, toy: Corpus, tm
     assert f"the hardest are: item id {hardest.sentence}:{hardest.place} " in text
 
 
-def test_folds_put_the_items_together(tiny_bert: Path, toy: Corpus) -> None:
+def test_folds_put_the_items_together(asking: Asking, toy: Corpus) -> None:
     whole = Corpus("whole", {"test": toy["test"]})
-    results = ask(tiny_bert, whole, ReadoutConfig("linear", LINEAR, given="nothing"), layers="0", folds=3)
+    results = run_probes(asking(ReadoutConfig("linear", LINEAR, given="nothing"), layers="0", folds=3), corpus=whole)
     (row,) = (row for row in results.rows if row.main_metric)
     items = results.predictions("pos", 0)
     assert len(items) == row.n_items
@@ -84,8 +78,8 @@ def test_folds_put_the_items_together(tiny_bert: Path, toy: Corpus) -> None:
         ({"given": "embeddings", "readout": "edge"}, "no single vector"),
     ],
 )
-def test_refuses_what_does_not_go_together(tiny_bert: Path, toy: Corpus, config: dict[str, Any], problem: str) -> None:
+def test_refuses_what_does_not_go_together(asking: Asking, toy: Corpus, config: dict[str, Any], problem: str) -> None:
     with pytest.raises(BertologyError, match=problem):
-        ask(tiny_bert, toy, ReadoutConfig(**{"readout": "linear", **config}))
+        run_probes(asking(ReadoutConfig(**{"readout": "linear", **config})), corpus=toy)
     with pytest.raises(BertologyError, match="name it in layers too"):
-        ask(tiny_bert, toy, ReadoutConfig("linear", given="embeddings"), layers="1")
+        run_probes(asking(ReadoutConfig("linear", given="embeddings"), layers="1"), corpus=toy)

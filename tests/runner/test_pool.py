@@ -41,15 +41,6 @@ def labelled(planted: Callable[..., Corpus]) -> Corpus:
     return replace(corpus, splits=splits)
 
 
-@pytest.fixture
-def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
-    def request(*configs: ReadoutConfig, **chosen: Any) -> ProbeRequest:
-        given = {"tasks": (TASK,), "layers": "1-3", "controls": (), "configs": {TASK: configs}, **chosen}
-        return ProbeRequest(model=str(tiny_bert), **given)
-
-    return request
-
-
 def pooled_by_hand(encoder: Any, sentences: Sentences, pool: str) -> np.ndarray:
     """``[layer, sentence, dim]``"""
     if pool == "cls":
@@ -68,8 +59,8 @@ def test_fits_are_those_of_scikit_learn_on_the_same_vectors(
     from sklearn.preprocessing import StandardScaler
 
     config = ReadoutConfig("linear", pool=pool)
-    run_probes(asking(config, stored_dtype="float32"), corpus=labelled, out=tmp_path / "run")
-    (cells,) = fits_of(make_plan(asking(config, stored_dtype="float32"), corpus=labelled))
+    run_probes(asking(config, task=TASK, layers="1-3", stored_dtype="float32"), corpus=labelled, out=tmp_path / "run")
+    (cells,) = fits_of(make_plan(asking(config, task=TASK, layers="1-3", stored_dtype="float32"), corpus=labelled))
     encoder = load_encoder(str(tiny_bert), device="cpu")
     train, test = (pooled_by_hand(encoder, labelled[split], pool) for split in ("train", "test"))
     gold = [one.targets["entities"][0].label for one in labelled["train"]]

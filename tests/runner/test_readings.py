@@ -29,17 +29,6 @@ from tests.runner.conftest import Vectors, fits_of
 SMALL = {"projection": 8, "hidden": 8, "max_epochs": 4}
 
 
-@pytest.fixture
-def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
-    """A request for parts of speech, read in several ways."""
-
-    def request(*readings: ReadoutConfig, **chosen: Any) -> ProbeRequest:
-        given = {"layers": "0-1", "controls": (), **chosen}
-        return ProbeRequest(tasks=("pos",), model=str(tiny_bert), configs={"pos": readings}, **given)
-
-    return request
-
-
 def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [json.loads(params) for params in frame.params_json]
 

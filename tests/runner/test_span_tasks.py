@@ -15,18 +15,8 @@ from bertology.runner import ProbeRequest, run_probes
 
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]
-SMALL = {"projection": 8, "hidden": 8, "max_epochs": 3}
-
-
-@pytest.fixture
-def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
-    """A request for a task of spans, read quickly off the embeddings."""
-
-    def request(task: str, **chosen: Any) -> ProbeRequest:
-        given = {"layers": "0", "configs": {task: (ReadoutConfig("edge", SMALL),)}, **chosen}
-        return ProbeRequest(tasks=(task,), model=str(tiny_bert), **given)
-
-    return request
+EDGE = ReadoutConfig("edge", {"projection": 8, "hidden": 8, "max_epochs": 3})
+ROLES: dict[str, Any] = {"task": "edge_proto_roles", "layers": "0"}
 
 
 @pytest.fixture
@@ -63,7 +53,7 @@ def kept_sets(run: Path, cell: str) -> tuple[list[str], np.ndarray, np.ndarray]:
 def test_sets_of_labels_are_scored_as_scikit_learn_scores_them(
     asking: Callable[..., ProbeRequest], roles: Corpus, tmp_path: Path
 ) -> None:
-    results = run_probes(asking("edge_proto_roles", controls=("majority",)), corpus=roles, out=tmp_path / "run")
+    results = run_probes(asking(EDGE, **ROLES, controls=("majority",)), corpus=roles, out=tmp_path / "run")
     frame = results.to_pandas()
     expected = gold_of(roles, "test")
     for cell, rows in frame.groupby("cell_id"):
@@ -102,7 +92,7 @@ def test_baselines_of_sets_are_those_counted_by_hand(
     asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus], tmp_path: Path
 ) -> None:
     corpus = planted_spans("proto_roles", (*SETS, ("moved", "volition")), signal=True, pairs=True)
-    request = asking("edge_proto_roles", controls=("majority", "word_majority"))
+    request = asking(EDGE, **ROLES, controls=("majority", "word_majority"))
     frame = run_probes(request, corpus=corpus, out=tmp_path / "run").to_pandas()
     train = items_of(corpus, "train", "proto_roles")
     truth = as_truth([labels for _, labels in train])
