@@ -217,3 +217,18 @@ def _serialised(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table.combine_chunks())
     return bytes(sink.getvalue())
+
+
+def write_noisy(source: Path, folder: Path) -> Path:
+    """A masked language model of BERT's kind with another last block; its folder."""
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    model: Any = AutoModelForMaskedLM.from_pretrained(source)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(1)
+        for parameter in model.bert.encoder.layer[-1].parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder

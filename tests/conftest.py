@@ -11,6 +11,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.commands import write_noisy
+
 hypothesis.settings.register_profile("untimed", deadline=None)  # machines differ, and have other work
 hypothesis.settings.load_profile("untimed")
 # Several processes of tests share the cores: each keeps to one thread.
@@ -138,18 +140,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def noisy_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with :func:`tiny_bert` whose last block has other weights."""
-    import torch
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-    folder = tmp_path_factory.mktemp("models") / "noisy-bert"
-    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(1)
-        for parameter in model.bert.encoder.layer[-1].parameters():
-            parameter.add_(torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
-    return folder
+    return write_noisy(tiny_bert, tmp_path_factory.mktemp("models") / "noisy-bert")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch
 from bertology.measures.sums import HeadRatios, Scope
+from tests.readouts.trees import random_heads
 
 LooksAt = Callable[[int, int, int], int | None]
 """From number of the sentence, its length and a word's place to the place of the word it looks at; None for the token
@@ -38,11 +39,4 @@ def planted_ratios(
 def random_trees(sentences: Sentences, seed: int) -> list[list[int]]:
     """A tree by lot over the words of each sentence: heads as CoNLL-U numbers them."""
     lot = np.random.default_rng(seed)
-    trees = []
-    for sentence in sentences:
-        order = lot.permutation(len(sentence))
-        heads = [0] * len(sentence)
-        for place in range(1, len(order)):
-            heads[order[place]] = int(order[lot.integers(place)]) + 1
-        trees.append(heads)
-    return trees
+    return [list(random_heads(len(sentence), lot)) for sentence in sentences]

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +50,19 @@ def bertology(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return run
 
 
+def unless_given(bertology: Command, command: str, plain: Mapping[str, str | Path]) -> Command:
+    """A command with options that it has unless told otherwise."""
+
+    def run(*arguments: str | Path) -> Outcome:
+        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
+        return bertology(command, *given, *arguments)
+
+    return run
+
+
 @pytest.fixture
 def probe(bertology: Command, tiny_bert: Path, tiny_corpus: Path) -> Command:
     """``bertology probe`` on the embeddings of the tiny model, without controls, unless told otherwise."""
 
-    def run(*arguments: str | Path) -> Outcome:
-        plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layers": "0", "--controls": "none"}
-        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
-        return bertology("probe", *given, *arguments)
-
-    return run
+    plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layers": "0", "--controls": "none"}
+    return unless_given(bertology, "probe", plain)

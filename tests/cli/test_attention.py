@@ -2,28 +2,21 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bertology.corpora import load_corpus
+from tests.cli.conftest import Command, unless_given
 
-Command = Callable[..., Any]
 SENTENCE = "The old farmers see the dog."
 
 
 @pytest.fixture
 def attention(bertology: Command, tiny_bert: Path, tmp_path: Path) -> Command:
     """``bertology attention`` of the tiny model into ``view.html``."""
-
-    def run(*arguments: str | Path) -> Any:
-        plain = {"--model": tiny_bert, "--out": tmp_path / "view.html"}
-        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
-        return bertology("attention", *given, *arguments)
-
-    return run
+    return unless_given(bertology, "attention", {"--model": tiny_bert, "--out": tmp_path / "view.html"})
 
 
 def values(path: Path) -> dict[str, Any]:

@@ -3,27 +3,20 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bertology.corpora import load_corpus
-
-Command = Callable[..., Any]
+from tests.cli.conftest import Command, unless_given
 
 
 @pytest.fixture
 def neighbours(bertology: Command, tiny_bert: Path, tiny_corpus: Path) -> Command:
     """Three neighbours in the embeddings and the first layer of the tiny model, unless told otherwise."""
-
-    def run(*arguments: str | Path) -> Any:
-        plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layers": "0,1", "-k": "3"}
-        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
-        return bertology("neighbours", *given, *arguments)
-
-    return run
+    return unless_given(
+        bertology, "neighbours", {"--model": tiny_bert, "--corpus": tiny_corpus, "--layers": "0,1", "-k": "3"}
+    )
 
 
 def test_table_has_shares_and_the_words_in_context(neighbours: Command, tiny_corpus: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from bertology.measures import read_heads
 from bertology.measures.trees import check_tree
 from bertology.results.predictions import read_predictions
 from tests.cell_files import records_in
+from tests.cli.conftest import Command, unless_given
 
-Command = Callable[..., Any]
 SENTENCE = "The old farmers near the river see the dog ."
 
 
@@ -46,12 +45,7 @@ def tree(
 
     monkeypatch.setattr("bertology.families.trees.fit_trees", refuse)
 
-    def run(*arguments: str | Path) -> Any:
-        plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layer": "1"}
-        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
-        return bertology("tree", *given, *arguments)
-
-    return run
+    return unless_given(bertology, "tree", {"--model": tiny_bert, "--corpus": tiny_corpus, "--layer": "1"})
 
 
 def run_of(cache: Path) -> Path:

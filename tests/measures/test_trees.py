@@ -8,6 +8,7 @@ import pytest
 
 from bertology.measures import tree_distances, tree_edges
 from bertology.measures.trees import check_tree, rooted, spanning_arborescences, spanning_trees, tree_depths
+from tests.readouts.trees import random_heads
 
 # The chef who ran to the stores is out of food
 CHEF = (2, 9, 4, 2, 7, 7, 4, 9, 0, 11, 9)
@@ -17,17 +18,9 @@ def spanning_tree(distances, scored=None):
     return spanning_trees(np.asarray(distances)[None], scored)[0]
 
 
-def random_heads(n, seed):
-    """A tree drawn at random, crossing arcs and all."""
-    draw = np.random.default_rng(seed)
-    order = draw.permutation(n)
-    heads = [0] * n
-    for place in range(1, n):
-        heads[order[place]] = int(order[draw.integers(place)]) + 1
-    return tuple(heads)
-
-
-@pytest.mark.parametrize("heads", [(0,), (0, 1), CHEF, *(random_heads(n, n) for n in (3, 8, 25))])
+@pytest.mark.parametrize(
+    "heads", [(0,), (0, 1), CHEF, *(random_heads(n, np.random.default_rng(n)) for n in (3, 8, 25))]
+)
 def test_distances_and_depths_are_lengths_of_paths(heads):
     graph = networkx.Graph(tree_edges(heads))
     graph.add_nodes_from(range(len(heads)))

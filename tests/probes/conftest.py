@@ -28,6 +28,12 @@ def make_sentence(name: str, words: Sequence[str], **layers: Sequence[str | None
     return Sentence(name, " ".join(words), tuple(words), spans, layers=labels)
 
 
+def vocabulary_of(model: Path, n: int, *, shortest: int = 4) -> list[str]:
+    """Words that a model has a piece of their own for."""
+    pieces = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    return sorted(piece for piece in pieces if piece.isascii() and piece.isalpha() and len(piece) >= shortest)[:n]
+
+
 def check_chance(row: ResultRow, chance: float) -> None:
     """The interval of a score holds what guessing comes to."""
     assert row.ci_low is not None
@@ -66,8 +72,7 @@ def rotated(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def planted(tiny_bert: Path) -> Callable[..., Corpus]:
     """A corpus whose labels follow from the word (``signal=True``), or are drawn anew for every word of the text."""
-    vocabulary = json.loads((tiny_bert / "tokenizer.json").read_text())["model"]["vocab"]
-    words = sorted(piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) > 3)[:N_WORDS]
+    words = vocabulary_of(tiny_bert, N_WORDS)
 
     def make(layer: str, labels: Sequence[str], *, signal: bool) -> Corpus:
         draw = np.random.default_rng(5)

@@ -1,6 +1,5 @@
 """Structural probes, on trees that can be read off word vectors, or cannot."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +15,13 @@ from bertology.probing import get_probe
 from bertology.probing.items import TreeExamples
 from bertology.results import ResultRow
 from bertology.runner import ProbeRequest, run_probes
-from tests.probes.conftest import make_sentence
+from tests.probes.conftest import make_sentence, vocabulary_of
 
 SETTINGS: dict[str, Any] = {"rank": 16, "learning_rate": 0.02, "batch_sentences": 10, "max_epochs": 25}
 SIZES = {"train": 120, "dev": 20, "test": 40}
 # A tree over seven words: which of them each hangs from, and how.
 ABOVE = (-1, 0, 0, 1, 1, 2, 3)
 RELATIONS = ("root", "nsubj", "obj", "det", "amod", "case", "advmod")
-
-
-def vocabulary_of(model: Path, n: int) -> list[str]:
-    """Words that a model has a piece of their own for."""
-    pieces = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
-    return sorted(piece for piece in pieces if piece.isascii() and piece.isalpha() and len(piece) > 3)[:n]
 
 
 def planted_trees(model: Path, *, signal: bool) -> Corpus:

@@ -11,14 +11,13 @@ from bertology.corpora import Corpus, Sentences
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import RepresentationProbe, get_probe
 from bertology.results import ResultRow
-from tests.probes.conftest import SIZES, check_chance, make_sentence
+from tests.probes.conftest import SIZES, check_chance, make_sentence, vocabulary_of
 
 
 @pytest.fixture
 def corpus(tiny_bert: Path) -> Callable[[str, int], Corpus]:
     """Nouns, but for the first kind with or without -s, whose number follows from lemma, ending, or nothing."""
-    vocabulary = json.loads((tiny_bert / "tokenizer.json").read_text())["model"]["vocab"]
-    lemmas = sorted(piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) > 2)[:40]
+    lemmas = vocabulary_of(tiny_bert, 40, shortest=3)
 
     def make(kind: str, seed: int) -> Corpus:
         dice = np.random.default_rng(seed)

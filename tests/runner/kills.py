@@ -17,12 +17,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bertology.corpora import write_conllu
 from bertology.encoders import resolve_model
 from bertology.pocket import load_corpus
-from tests.commands import Commands, assert_same, commands
+from tests.commands import Commands, assert_same, commands, write_noisy
 
 EXPERIMENT = """\
 name: killed
@@ -94,7 +93,7 @@ class Killer:
             write_conllu(corpus / f"tiny-ud-{split}.conllu", load_corpus()[split][:size])
         (folder / "experiment.yaml").write_text(EXPERIMENT.format(corpus=corpus))
         (folder / "recipe.yaml").write_text(RECIPE)
-        _write_noisy(folder / "noisy")
+        write_noisy(resolve_model("pocket").folder, folder / "noisy")
         run = ["run", folder / "experiment.yaml"]
         self._arguments: dict[str, Sequence[object]] = {
             "probe": ["probe", "--task", "pos", "--layers", "0-1", "--corpus", corpus],
@@ -167,21 +166,6 @@ class Killer:
                 assert_same(folder / "out", whole / "out")
         except AssertionError as error:
             killed.wrong.append(f"other results: {error}")
-
-
-def _write_noisy(folder: Path) -> None:
-    """The embedded model with another last block."""
-    import torch
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-    source = resolve_model("pocket").folder
-    model: Any = AutoModelForMaskedLM.from_pretrained(source)
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(1)
-        for parameter in model.bert.encoder.layer[-1].parameters():
-            parameter.add_(torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
 
 
 def _wait_for_a_cell(out: Path) -> None:

@@ -10,7 +10,7 @@ from bertology.attention import stream_maps
 from bertology.attention.arcs.heads import CandidateConfusion
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from tests.attention.arcs.test_hits import drawn_candidates
+from tests.attention.arcs.test_hits import drawn_candidates, looked_at
 
 METRICS = "bits", "above"
 
@@ -21,13 +21,7 @@ def test_bits_are_those_of_the_maps(
     loaded, asked = encoder("bert"), drawn_candidates(sentences)
     maps = [word_maps(loaded, sentence) for sentence in sentences]
     bits, layer_bits, chance = [], [], []
-    for number, word in enumerate(asked.asked.tolist()):
-        sentence = int(sentences.sentence_of_word[word])
-        start, words = int(sentences.starts[sentence]), maps[sentence].words
-        own = slice(*asked.starts[number : number + 2])
-        columns = [words.index(other - start) for other in asked.answers[own].tolist()]
-        weights = maps[sentence].maps[:, :, words.index(word - start), columns]  # [layer, head, candidate]
-        right = asked.is_right[own]
+    for _, weights, right in looked_at(asked, sentences, maps):
         bits.append(-np.log2(weights[..., right].sum(-1) / weights.sum(-1)))
         mean = weights.mean(axis=1)
         layer_bits.append(-np.log2(mean[..., right].sum(-1) / mean.sum(-1)))

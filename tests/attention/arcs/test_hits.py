@@ -1,7 +1,7 @@
 """Arcs and candidates against loops over Hugging Face's maps, and planted heads."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,16 @@ def drawn_candidates(sentences: Sentences) -> Arcs:
     return Arcs.among(("all", "even"), asked, is_in)
 
 
+def looked_at(asked: Arcs, sentences: Sentences, maps: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Of each question its sentence, what its candidates are given ``[layer, head, candidate]``, which are right."""
+    for number, word in enumerate(asked.asked.tolist()):
+        sentence = int(sentences.sentence_of_word[word])
+        start, words = int(sentences.starts[sentence]), maps[sentence].words
+        own = slice(*asked.starts[number : number + 2])
+        columns = [words.index(other - start) for other in asked.answers[own].tolist()]
+        yield sentence, maps[sentence].maps[:, :, words.index(word - start), columns], asked.is_right[own]
+
+
 def best_other(found: Any, word: int, *, column: bool, itself: bool) -> Any:
     """``[layer, head]`` the word at which another looks most, or which looks at it most; −1 if there is none."""
     unit = found.words.index(word)
@@ -95,13 +105,7 @@ def test_candidates(
     maps = [word_maps(loaded, sentence) for sentence in sentences]
     shape = (2, loaded.n_layers, loaded.n_heads, len(sentences))
     over, under = np.zeros(shape), np.zeros(shape)
-    for number, word in enumerate(asked.asked.tolist()):
-        sentence = int(sentences.sentence_of_word[word])
-        start, words = int(sentences.starts[sentence]), maps[sentence].words
-        own = slice(*asked.starts[number : number + 2])
-        columns = [words.index(other - start) for other in asked.answers[own].tolist()]
-        weights = maps[sentence].maps[:, :, words.index(word - start), columns]
-        right = asked.is_right[own]
+    for number, (sentence, weights, right) in enumerate(looked_at(asked, sentences, maps)):
         # Heads that see their neighbourhood alone give several candidates nothing: a tie.
         wins = weights[..., right].max(-1) > weights[..., ~right].max(-1, initial=-1.0)
         over[asked.groups[number], :, :, sentence] += wins

@@ -8,6 +8,7 @@ import pytest
 from bertology.measures import tree_distances
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.results.trees import TreeReading
+from tests.readouts.trees import random_heads
 
 WORDS = ("The", "chef", "who", "ran", "is", "out", "of", "food", ".")
 GOLD = (2, 6, 4, 2, 6, 0, 8, 6, 6)
@@ -40,16 +41,6 @@ def made_up(gold, *, words=None, scored=None, noise=0.0, seed=0, directed=False)
     )
 
 
-def random_tree(size, seed):
-    """Heads of a random tree, projective or not."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(size)
-    heads = [0] * size
-    for number in range(1, size):
-        heads[order[number]] = int(order[rng.integers(number)]) + 1
-    return tuple(heads)
-
-
 @pytest.fixture
 def make():
     return made_up
@@ -57,7 +48,8 @@ def make():
 
 @pytest.fixture
 def make_tree():
-    return random_tree
+    """Heads of a random tree, projective or not, by size and seed."""
+    return lambda size, seed: random_heads(size, np.random.default_rng(seed))
 
 
 @pytest.fixture
