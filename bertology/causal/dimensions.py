@@ -6,8 +6,7 @@ running model (Antverg & Belinkov 2022). ``dimension_words.py`` shows the words 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
@@ -220,8 +219,10 @@ class MaskedChanges:
             for name, place in product(bits, range(len(layers))):
                 last, layer = states[top], layers[place]
                 if name:
-                    change = partial(self._changed, batch, codes, place, *changes[name])
-                    with self._starting(layer, states[layer - below], change):
+                    change = Intervention(layer, partial(self._changed, batch, codes, place, *changes[name]), self.site)
+                    model, begin = encoder.model, layer - below
+                    started = starting_from(model.body, model.blocks, begin, states[begin])
+                    with started, intervening_in(encoder, [change]):
                         last = encoder.hidden_states(given.ids, given.mask, layers=(top,))[top]
                 logs = erasing.log_probs(encoder, last, given.positions)
                 gold = given.gold.to(logs.device)
@@ -257,16 +258,6 @@ class MaskedChanges:
         move = move * (length / move.norm(dim=1, keepdim=True).clamp(min=torch.finfo(move.dtype).tiny))
         state[rows[:, None], columns[:, None], at] = state[rows[:, None], columns[:, None], at] + move
         return state
-
-    def _starting(self, layer: int, state: Tensor, change: Callable[[Tensor], Tensor]) -> ExitStack:
-        """Context in which passes begin at a layer, whose hidden states, or what a site of it computes, are changed."""
-        model, stack = self.reading.encoder.model, ExitStack()
-        if self.site == "hidden_state":
-            stack.enter_context(starting_from(model.body, model.blocks, layer, change(state)))
-        else:
-            stack.enter_context(starting_from(model.body, model.blocks, layer - 1, state))
-            stack.enter_context(intervening_in(self.reading.encoder, [Intervention(layer, change, self.site)]))
-        return stack
 
 
 @dataclass(frozen=True)
