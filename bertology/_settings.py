@@ -412,6 +412,19 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+class OrName(Settings):
+    """Settings that may be written as a bare name."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        reference = handler(schema)
+        full = handler.resolve_ref_schema(reference)
+        whole = dict(full)
+        full.clear()
+        full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
+        return reference
+
+
 class Checked:
     """Base of frozen dataclasses whose fields are settings: each must be as its type demands, or FitError is raised."""
 
@@ -446,13 +459,3 @@ def file_schema(
     # Further paragraphs are about Python.
     schema["description"] = schema["description"].partition("\n")[0]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"bertology {title}"}
-
-
-def or_a_name(schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """The schema of settings that may be written as a bare name, for ``__get_pydantic_json_schema__``."""
-    reference = handler(schema)
-    full = handler.resolve_ref_schema(reference)
-    whole = dict(full)
-    full.clear()
-    full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
-    return reference

@@ -13,13 +13,12 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from bertology import encoders
 from bertology._files import canonical_json
 from bertology._names import checkpoint_name, layer_number
-from bertology._settings import Name, Settings, Text, Truth, Whole, or_a_name, problem_of
+from bertology._settings import Name, OrName, Settings, Text, Truth, Whole, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.sources import held_dtype
@@ -137,8 +136,8 @@ class ReadoutConfig:
         return canonical_json([self.readout, self.changes]).decode()
 
 
-class _Named(Settings):
-    """Settings that may be written as a bare name."""
+class _Named(OrName):
+    """Settings that may be written as a bare name, or name an object of Python."""
 
     name: Text | None
 
@@ -154,12 +153,6 @@ class _Named(Settings):
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings with a name in place of an object of Python."""
         return settings
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return or_a_name(schema, handler)
 
 
 def _checkpoints(given: Any) -> Any:

@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, GetJsonSchemaHandler, field_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, field_validator
 
 from bertology import _settings
 from bertology._names import check_name
-from bertology._settings import Name, Place, Placed, Settings, Text, Truth, Whole
+from bertology._settings import Name, OrName, Place, Placed, Settings, Text, Truth, Whole
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
@@ -158,7 +156,7 @@ _INHERITED_WITH = {"corpus": ("columns", "train_split", "test_split"), "model": 
 """Keys that a task or run does not inherit if it has a corpus or model of its own."""
 
 
-class GridTask(Settings):
+class GridTask(OrName):
     """A task, and the data that it is learned from; may be written as a bare name."""
 
     name: Text
@@ -183,10 +181,6 @@ class GridTask(Settings):
             return meaning(name)[0]
         except BertologyError as error:
             raise ValueError(str(error)) from None
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return _settings.or_a_name(schema, handler)
 
     @property
     def title(self) -> str:
