@@ -350,10 +350,6 @@ def _ratio_rows(
             **counts,
             "group": sums.group or None,
             "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
+            **score_of(intervals, place),
             "metric": sums.metric,
-            "value": float(intervals.values[place]),
-            "stderr": float(intervals.stderr[place]),
-            "ci_low": float(intervals.ci_low[place]),
-            "ci_high": float(intervals.ci_high[place]),
-            "ci_method": intervals.ci_methods[place],
         }

@@ -11,6 +11,7 @@ import platform
 import time
 from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -408,7 +409,7 @@ _MOST_ROWS = 1 << 20  # of a row group: a cell with more items has several
 
 
 @dataclass
-class CellFiles:
+class CellFiles(AbstractContextManager["CellFiles"]):
     """The files of cells that are computed together, written when the ``with`` block has ended without an error.
 
     Predictions are compressed as they are added, so that few are in memory as they are.
@@ -466,9 +467,6 @@ class CellFiles:
         told = (vars(record) | {"predictions_sha256": sums[record.cell_id]} for record in self._told)
         lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in told)
         _files.write_atomically(self.run / RECORDS / f"{name}.jsonl", lines.encode(), remedy=_REMEDY)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
