@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,10 @@ from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
 
 
-class _Heads(sums.SumsFamily):
+class _Heads(sums.SumsFamily[HeadProbe]):
     """Family of probes of attention heads: statistics of their maps, and losses without them."""
 
     has_settings_in_baselines = True
-
-    def configured(self, probe: Probe, config: ReadoutConfig) -> HeadProbe:
-        return cast(HeadProbe, super().configured(probe, config))
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         if isinstance(probe, GateProbe):

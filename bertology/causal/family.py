@@ -5,7 +5,6 @@ The model runs when cells are computed: nothing is stored.
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import cast
 
 from bertology.causal.probes import CausalItems, CausalProbe
 from bertology.families.contract import CellGrid, FitCells, Resources, named_task
@@ -17,14 +16,11 @@ from bertology.probing import GeometryCounts, Probe, RunningModel
 from bertology.results.predictions import Stopwatch
 
 
-class _Causal(SumsFamily):
+class _Causal(SumsFamily[CausalProbe]):
     """Family of probes that intervene on the states of a layer and measure changes in predictions."""
 
     readout = "interventions.v1"
     about = "what a model predicts when it is changed"
-
-    def configured(self, probe: Probe, config: ReadoutConfig) -> CausalProbe:
-        return cast(CausalProbe, super().configured(probe, config))
 
     def is_cross_validated(self, probe: Probe) -> bool:
         """Tasks that fit something to a text, such as a ranking of dimensions."""
@@ -40,7 +36,7 @@ class _Causal(SumsFamily):
         """Check that the text has the annotation that the task needs."""
         for config in configs:
             with named_task(probe):
-                self.configured(probe, config).counts(pair.texts(probe.reads), _items(pair, probe))
+                self.configured(probe, config).counts(pair.texts(probe.reads), pair.splits.items.get(probe.task))
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; what settings name and the probe reads besides decides its numbers too."""
@@ -50,7 +46,8 @@ class _Causal(SumsFamily):
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Open the model, and measure all layers."""
         watch, probe = Stopwatch(), self.configured(cells.probe, cells.config)
-        texts, items, found = job.pair.texts(probe.reads), _items(job.pair, probe), list[LayerSums]()
+        texts, items = job.pair.texts(probe.reads), job.pair.splits.items.get(probe.task)
+        found = list[LayerSums]()
         with named_task(probe):
             counts = probe.counts(texts, items)
             asked = texts, cells.layers_read, items, job.pair.request.on_long, job.progress, job.run
@@ -76,11 +73,6 @@ class _Causal(SumsFamily):
             params={"clusters": "sentences" if texts else "frames", **unit},
             aligned=aligned,
         )
-
-
-def _items(pair: ModelCorpus, probe: Probe) -> CausalItems | None:
-    items: CausalItems | None = pair.splits.items.get(probe.task)
-    return items
 
 
 FAMILY = _Causal()

@@ -78,7 +78,7 @@ class _Cloze(Family):
         layers = layers[-1:] if is_left else layers
         with_blind = "blind" in pair.request.controls and init == pair.request.init
         # The words that decide are masks in the blind text, which a left-to-right model cannot read.
-        can_be_blind = with_blind and not is_left and any(item.blind for item in _items_of(pair, probe).items)
+        can_be_blind = with_blind and not is_left and any(item.blind for item in pair.splits.items[probe.task].items)
         words = config.settings.get("vocabulary")
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
         if config.readout == _TUNED_LENS:
@@ -96,7 +96,7 @@ class _Cloze(Family):
             on_long = cast(OnLong, job.pair.request.on_long)
             fitted = cloze.lens.kept_lens(encoder, text, job.run, on_long=on_long, progress=job.progress)
             encoder, lens = encoder.through(fitted), {"lens": folder_name(name)}
-        whole = probe.regrouped(_items_of(job.pair, probe), encoder)
+        whole = probe.regrouped(job.pair.splits.items[probe.task], encoder)
         layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
@@ -133,7 +133,7 @@ class _Cloze(Family):
 
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
-        items = _items_of(job.pair, baselines.probe)
+        items = job.pair.splits.items[baselines.probe.task]
         answers = _by_frequency(items)
         provenance = {"versions": predictions.versions("numpy"), "wall_s": 0.0}
         with predictions.CellFiles(job.run) as file:
@@ -142,7 +142,7 @@ class _Cloze(Family):
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """The columns of the items, which have a language of their own."""
-        return {**super().columns(pair, probe, config), "language": _items_of(pair, probe).language}
+        return {**super().columns(pair, probe, config), "language": pair.splits.items[probe.task].language}
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Scores of all items, of groups of relations or constructions, and of each group."""
@@ -156,7 +156,7 @@ class _Cloze(Family):
             where all items were scored, since the baseline of all items is the same."""
             if control != list(by_control)[-1] or not has_majority:
                 return ()
-            cell, items = first.cells["none", 0, first.layers[0]], _items_of(scoring.pair, probe)
+            cell, items = first.cells["none", 0, first.layers[0]], scoring.pair.splits.items[probe.task]
             outcomes = predictions.read_outcomes(scoring.run, [cell.id])
             by_name = {item.id: item for item in items.items}
             if len(outcomes.item_ids) == len(by_name):
@@ -190,11 +190,6 @@ class _Cloze(Family):
             records = rows.records_of(scoring.run, cells)
             columns[problem] = _scored(outcomes, records, cells, (None,), probe, scoring, only="answers")
         return rows.scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
-
-
-def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
-    items: ClozeItems = pair.splits.items[probe.task]
-    return items
 
 
 def _by_frequency(items: ClozeItems) -> "Answers":

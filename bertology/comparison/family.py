@@ -42,7 +42,7 @@ from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 _MATCHES = ("depth", "cka")
 
 
-class _Comparison(WordsFamily):
+class _Comparison(WordsFamily[Any]):
     """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:

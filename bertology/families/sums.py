@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from bertology.results import ResultRow, predictions
 from bertology.results.cells import Cell, columns_of
 from bertology.results.rows import score_of
 
+Asked = TypeVar("Asked", bound=Probe)
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
 """Statistics by name of the split that they were measured on."""
 PACKAGES = ("torch", "transformers", "numpy")  # the packages that statistics are computed with
@@ -67,11 +68,15 @@ def own_readout(
     return tuple(replace(config, readout=registered[named]) for config, named in zip(asked, chosen, strict=True))
 
 
-class SumsFamily(Family):
+class SumsFamily(Family, Generic[Asked]):
     """A family whose cells keep sums by cluster. :meth:`measure`, or else :meth:`compute_cells`, has to be written."""
 
     readout: ClassVar[str] = "vectors.v1"  # registered name of what stands in the column `readout`
     about: ClassVar[str] = "the vectors themselves"  # the subject of the task, for messages
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> Asked:
+        """The question with its settings, of the kind of probe that the family asks."""
+        return cast(Asked, super().configured(probe, config))
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Settings of the probe; nothing that only fits have."""

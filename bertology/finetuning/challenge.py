@@ -101,15 +101,12 @@ class ChallengeProbe(Probe):
                 yield replace(sums, n_items=n_items, clusters="templates" if has_templates else "items")
 
 
-class _Challenge(SumsFamily):
+class _Challenge(SumsFamily[ChallengeProbe]):
     """Family of probes of what a model's classifier decides on a challenge set."""
 
     readout = "classifier.v1"
     about = "the decisions of a model's own classifier"
     has_settings_in_baselines = True
-
-    def configured(self, probe: Probe, config: ReadoutConfig) -> ChallengeProbe:
-        return cast(ChallengeProbe, super().configured(probe, config))
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> "finetuning._items.Items":
         """All of a source that is one piece; or at most so many items of each label, drawn by their texts."""

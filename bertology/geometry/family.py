@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,30 +19,29 @@ from bertology.geometry.probes import GeometryProbe, TextItems, WordsProbe
 from bertology.probing import Probe
 from bertology.results.predictions import Stopwatch
 
+OfWords = TypeVar("OfWords", bound=WordsProbe)
 
-class WordsFamily(SumsFamily):
+
+class WordsFamily(SumsFamily[OfWords]):
     """Family of probes that are asked by words: their texts are checked, and layers may be compared with each other."""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that the text has the annotation that the task needs."""
         for config in configs:
             with named_task(probe):
-                cast(WordsProbe, self.configured(probe, config)).items(pair.texts(probe.reads))
+                self.configured(probe, config).items(pair.texts(probe.reads))
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; where layers are compared, the content of a cell depends on which others are read."""
         grid = super().cells(pair, probe, config, init)
-        is_compared = cast(WordsProbe, self.configured(probe, config)).compares_layers
+        is_compared = self.configured(probe, config).compares_layers
         return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
 
 
-class _Geometry(WordsFamily):
+class _Geometry(WordsFamily[GeometryProbe]):
     """Family of probes that compute statistics of the vectors of a text in each layer."""
 
     has_settings_in_baselines = True
-
-    def configured(self, probe: Probe, config: ReadoutConfig) -> GeometryProbe:
-        return cast(GeometryProbe, super().configured(probe, config))
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         assert isinstance(probe, GeometryProbe)
