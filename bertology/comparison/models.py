@@ -37,7 +37,7 @@ from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetun
 from bertology.landscapes import placed
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
-from bertology.measures.metrics import ratio
+from bertology.measures.metrics import correlations, ratio
 from bertology.measures.sums import (
     Bools,
     Floats,
@@ -565,7 +565,7 @@ def label_clusters(
     b = _layout((model.of(layer)[words] for layer, _ in both), drawn)
     # Statistics [layer, 1 + block] of all words and without each block, and [layer, 1] of samples.
     statistics = {
-        "layout": _pearson(a["centroids"], b["centroids"]),
+        "layout": correlations(a["centroids"], b["centroids"]),
         **{f"centroids_{name}": of["centroids"].mean(axis=2) / of["spread"] for of, name in ((b, _B), (a, _A))},
     }
     statistics["centroids_change"] = statistics[f"centroids_{_B}"] - statistics[f"centroids_{_A}"]
@@ -575,7 +575,7 @@ def label_clusters(
         ratios = ratio((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
         statistics[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)[:, None]
     statistics["separable_shuffled"] = (b["shuffled"] > 0).mean(axis=1, keepdims=True)
-    statistics["layout_hulls"] = _pearson(a["hulls"], b["hulls"])[:, None]
+    statistics["layout_hulls"] = correlations(a["hulls"], b["hulls"])[:, None]
     found = []
     for name, rows in statistics.items():
         for (layer, _), row in zip(both, rows, strict=True):
@@ -650,9 +650,3 @@ def hull_distance(products: Floats, labels: Integers) -> float:
         return 0.0
     weights, support = fitted.dual_coef_[0], fitted.support_
     return float(2 / np.sqrt(weights @ products[np.ix_(support, support)] @ weights))
-
-
-def _pearson(one: Floats, other: Floats) -> Floats:
-    """Correlations along the last axis; NaN where one is constant."""
-    a, b = (values - values.mean(axis=-1, keepdims=True) for values in (one, other))
-    return ratio((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))

@@ -14,7 +14,7 @@ from bertology.families.contract import Counts, FitCells, FitGroup, Resources
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, task_data
 from bertology.measures import Metric, tree_distances
-from bertology.measures.metrics import RELATION, UNSCORED, count_trees
+from bertology.measures.metrics import RELATION, UNSCORED, correlations, count_trees
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
@@ -321,12 +321,8 @@ def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArr
 
     Of a row that is all alike nothing can be said, which is no correlation: 0.
     """
-    ranks, true = (scipy.stats.rankdata(values, axis=-1) for values in (predicted, gold))
-    ranks, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (ranks, true))
-    over = (ranks * true).sum(axis=-1)
-    under = np.sqrt((ranks**2).sum(axis=-1) * (true**2).sum(axis=-1))
-    rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
-    return np.asarray(rows.mean(axis=-1))
+    rows = correlations(*(scipy.stats.rankdata(values, axis=-1) for values in (predicted, gold)))
+    return np.asarray(np.nan_to_num(rows).mean(axis=-1))
 
 
 def _relations_in(trees: TreeExamples, *, is_known: bool = False) -> list[str]:

@@ -90,6 +90,12 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
     return result
 
 
+def correlations(one: NDArray[Any], other: NDArray[Any]) -> Floats:
+    """Pearson's correlations along the last axis, of ranks Spearman's; NaN where one is constant."""
+    a, b = (values - values.mean(axis=-1, keepdims=True) for values in (one, other))
+    return ratio((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))
+
+
 Counts = NDArray[np.int32]
 """``[layer, cluster, label, 3]``: true positives, false positives, false negatives."""
 TP, FP, FN = 0, 1, 2

@@ -16,8 +16,7 @@ import numpy as np
 
 from bertology._lazy import scipy
 from bertology.families.request import RANDOM
-from bertology.measures.metrics import metric_form
-from bertology.measures.sums import Floats
+from bertology.measures.metrics import correlations, metric_form
 from bertology.primer.claims import Claim, Measurement, Rule
 from bertology.primer.scores import LEVEL, Curve, Key, NotTestedError
 from bertology.results.rows import Score
@@ -389,12 +388,8 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
         values = np.concatenate([one.values for one in parts])
         sides.append((values, np.concatenate([one.replicates for one in parts], axis=1)))
 
-    def spearman(a: Floats, b: Floats) -> Floats:
-        ranks = [scipy.stats.rankdata(one, axis=-1) - (one.shape[-1] + 1) / 2 for one in (a, b)]
-        squares = [(one**2).sum(axis=-1) for one in ranks]
-        return np.asarray((ranks[0] * ranks[1]).sum(axis=-1) / np.sqrt(squares[0] * squares[1]))
-
-    value, drawn = (spearman(sides[0][part], sides[1][part]) for part in range(2))
+    ranks = ([scipy.stats.rankdata(side[part], axis=-1) for side in sides] for part in range(2))
+    value, drawn = (correlations(*both) for both in ranks)
     first = pairs[0][0].take([0])
     found = replace(first, values=np.atleast_1d(value), replicates=drawn[:, None], keys=(None,), slack=np.zeros(1))
     (low,), (high,) = found.bounds()
