@@ -476,31 +476,39 @@ def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
     return frame
 
 
+_ROWS_AT_ONCE = 8192
+
+
 def _read_rows(path: Path, kind: type[RowT], *, what: str) -> tuple[RowT, ...]:
-    table = read_parquet(path, what=what)
-    # Another schema may have other columns, so the version is checked first.
-    versions = table["schema_version"].unique().to_pylist() if "schema_version" in table.column_names else []
-    other = next((version for version in versions if version != SCHEMA_VERSION), None)
-    if other is not None:
-        known = f"this version of bertology reads schema {SCHEMA_VERSION}"
-        raise ResultsError(f"{path}: written in schema {shortened(other)}, {known}: run it again")
-    wanted = list(kind.__dataclass_fields__)
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing:
-        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
-    columns = [_shared(table[name]) for name in wanted]
-    try:
-        return tuple(kind(**dict(zip(wanted, values, strict=True))) for values in zip(*columns, strict=True))
-    except ResultsError as error:
-        raise ResultsError(f"{path}: {error}; write it anew by running the same again") from None
+    rows, texts, wanted = list[RowT](), dict[str, str](), list(kind.__dataclass_fields__)
+    with opened_parquet(path, what=what) as file:
+        columns = file.schema_arrow.names
+        # Another schema may have other columns, so the version is checked first.
+        of_schema = [name for name in columns if name == "schema_version"]
+        versions = file.read(of_schema)[0].unique().to_pylist() if of_schema else []
+        other = next((version for version in versions if version != SCHEMA_VERSION), None)
+        if other is not None:
+            known = f"this version of bertology reads schema {SCHEMA_VERSION}"
+            raise ResultsError(f"{path}: written in schema {shortened(other)}, {known}: run it again")
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+            batch.validate(full=True)
+            values = zip(*(_shared(batch[name], texts) for name in wanted), strict=True)
+            try:
+                rows += [kind(**dict(zip(wanted, of_row, strict=True))) for of_row in values]
+            except ResultsError as error:
+                raise ResultsError(f"{path}: {error}; write it anew by running the same again") from None
+    return tuple(rows)
 
 
-def _shared(column: pa.ChunkedArray) -> Iterator[Any]:
-    """The values of a column; equal texts are one object, since a table may have a million rows."""
+def _shared(column: pa.Array, known: dict[str, str]) -> Iterator[Any]:
+    """The values of a column; texts that are ``known`` are one object, since a table may have a million rows."""
     if not pa.types.is_string(column.type):
         return iter(column.to_pylist())
-    whole = column.combine_chunks().dictionary_encode()
-    texts = [*whole.dictionary.to_pylist(), None]
+    whole = column.dictionary_encode()
+    texts = [*(known.setdefault(text, text) for text in whole.dictionary.to_pylist()), None]
     return map(texts.__getitem__, whole.indices.fill_null(-1).to_pylist())
 
 
