@@ -338,7 +338,7 @@ class Results(Tables):
         for same in grouped(scored, "task", "model").values():
             init = result_rows.own_init(same)
             own += [row for row in same if row.init == init]
-        rows = views.named(sorted(own, key=result_rows.sort_key), short_names(row.model for row in self.rows))
+        rows = views.named(result_rows.in_fixed_order(own), short_names(row.model for row in self.rows))
         frame = []
         for key, runs in grouped(rows, *_SCORED).items():
             score = cast(Score, result_rows.mean_score(runs))  # rows without a value were left out
@@ -687,6 +687,6 @@ def read_results(folder: str | Path) -> Results:
         ResultsError: there are none, or a file is broken.
     """
     folder = Path(folder)
-    rows = tuple(sorted(result_rows.read_result_rows(folder), key=result_rows.sort_key))
+    rows = tuple(result_rows.in_fixed_order(result_rows.read_result_rows(folder)))
     checksums = {row.cell_id: row.predictions_sha256 for row in rows if row.predictions_sha256 is not None}
     return Results(rows, result_rows.read_comparison_rows(folder), PredictionFolder(folder, checksums))

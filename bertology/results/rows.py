@@ -325,10 +325,15 @@ def comparison_rows(
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
 
-def sort_key(row: ResultRow | ComparisonRow) -> tuple[tuple[bool, Any], ...]:
-    """Orders rows the same whatever order they were computed in."""
-    values = [getattr(row, name) for name in _ORDER[type(row)]]
-    return tuple([(value is not None, 0 if value is None else value) for value in values])
+def in_fixed_order(rows: Iterable[RowT]) -> list[RowT]:
+    """Rows in an order that does not depend on the one they were computed in."""
+    ordered = list(rows)
+    # A column at a time, the most important one last: keys of whole rows would take more memory than the rows.
+    for name in reversed(_ORDER[type(ordered[0])] if ordered else ()):
+        values = map(operator.attrgetter(name), ordered)
+        keys = [(value is not None, 0 if value is None else value) for value in values]
+        ordered = [ordered[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
+    return ordered
 
 
 _ORDER: Mapping[type[Any], Sequence[str]] = {
@@ -464,7 +469,7 @@ def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
 
 def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
-    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
+    ordered, schema = in_fixed_order(rows), row_schema(kind)
     columns = [pa.array(map(operator.attrgetter(field.name), ordered), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
