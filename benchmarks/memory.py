@@ -1,11 +1,11 @@
 """Peak memory on a corpus and on ten times the corpus, and bytes a word on disk.
 
-    python -m benchmarks.memory [--sentences 0] [--times 10] [--job extract]
+    python -m benchmarks.memory [--sentences 0] [--times 10] [--job extract] [--memory 256MB]
 
 Each run is a process of its own that reads a CoNLL-U folder and extracts all layers (``--job extract``) or does the
 whole main job without controls (``--job probe``) or with them (``--job controls``); its peak resident memory is what
 the operating system reports of it. The larger corpus holds the sentences of the smaller one again and again. Every
-run has the same memory to use (``--memory 256MB``).
+run has the same memory to use.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=0, help="0 for all of train")
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--job", choices=["extract", "probe", "controls"], default="extract")
+    parser.add_argument("--memory", default=MEMORY, help="what every run may use")
     args = parser.parse_args()
-    show(run(args.sentences, args.times, args.job))
+    show(run(args.sentences, args.times, args.job, args.memory))
 
 
-def run(n_sentences: int, times: int, job: str) -> list[Line]:
+def run(n_sentences: int, times: int, job: str, memory: str = MEMORY) -> list[Line]:
     """The lines of the table."""
+    os.environ[MEMORY_VARIABLE] = memory
     text = sample(n_sentences)
     held_out = text[: max(20, len(text) // 20)]
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +125,7 @@ def peak(code: str, corpus: Path, cache: Path, *more: str) -> tuple[int, float]:
     process = os.fork()
     if process == 0:
         # A child of its own, so that its children's peak is that of this one run.
-        environment = {**os.environ, "BERTOLOGY_CACHE": str(cache), MEMORY_VARIABLE: MEMORY}
+        environment = {MEMORY_VARIABLE: MEMORY, **os.environ, "BERTOLOGY_CACHE": str(cache)}
         done = subprocess.run(
             [sys.executable, "-c", code, str(corpus), str(MODEL), *more],
             env=environment,

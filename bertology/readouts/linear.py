@@ -256,10 +256,15 @@ def _diagonal(
     vectors: Tensor, standard: tuple[Tensor, Tensor], variance: Tensor, present: Tensor, basis: Tensor
 ) -> _Block:
     """Diagonal of the curvature of each class in an orthogonal ``basis``, from ``variance [class, item]``."""
-    classes, rotated = present.nonzero().squeeze(1), product((vectors - standard[0]) / standard[1], basis.T)
+    classes = present.nonzero().squeeze(1)
     counts = variance[classes] / variance[classes].sum(1, keepdim=True).clamp(min=_UNDERFLOW)
-    mean = product(counts, rotated.T)
-    spectrum = product(counts, rotated.square().T) - mean.square()
+    mean, spectrum = torch.zeros(2, len(classes), len(basis), device=basis.device).unbind()
+    parts = torch.split(vectors, _ROTATED_AT_ONCE), torch.split(counts, _ROTATED_AT_ONCE, 1)
+    for part, shares in zip(*parts, strict=True):
+        rotated = product((part - standard[0]) / standard[1], basis.T)
+        mean += product(shares, rotated.T)
+        spectrum += product(shares, rotated.square_().T)
+    spectrum -= mean.square()
     return _Block(classes[None], (mean @ basis.T)[None], basis[None], spectrum.clamp_(min=0)[None])
 
 
@@ -390,6 +395,7 @@ _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
+_ROTATED_AT_ONCE = 4096  # items, so that no second sample has to be held
 _DIAGONAL_MOST = 100  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
 _COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
