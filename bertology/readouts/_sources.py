@@ -410,9 +410,9 @@ class ArrayFeatures(_Array):
         values, layers = self._some(places)
         return type(self)(values, layers=layers, chunk_items=self._wanted)
 
-    def layer(self, place: int) -> Tensor:
-        """A copy of the vectors of one layer, ``[item, dim]`` in float32."""
-        return torch.as_tensor(self._values[place]).to(torch.float32, copy=True)
+    def held(self, place: int) -> Tensor:
+        """The vectors of one layer, ``[item, dim]``, as they are held: not to be changed."""
+        return torch.as_tensor(self._values[place])
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""

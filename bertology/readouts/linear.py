@@ -119,12 +119,12 @@ class Fits:
         coefficients, intercepts = self.for_raw(self.every, points)
         uncertainty = torch.empty(len(points), self.n_classes, device=points.device)  # mean p (1 − p)
         blocks: dict[int, list[_Block]] = {}  # by first problem with the same labels
-        vectors, n = sample.source.layer(0), self.n_strengths  # [item, dim]
+        vectors, n = sample.source.held(0), self.n_strengths  # [item, dim]
         for problem, first_alike in enumerate(alike):
             rows, middle = slice(problem * n, (problem + 1) * n), problem * n + n // 2
-            scores = product(coefficients[rows], vectors).add_(intercepts[rows, :, None])
-            variance = scores.softmax(1)  # [strength, class, item]
-            del scores
+            parts = [product(coefficients[rows], part.float()) for part in torch.split(vectors, _ITEMS_AT_ONCE)]
+            variance = torch.cat(parts, dim=2).add_(intercepts[rows, :, None]).softmax(1)  # [strength, class, item]
+            del parts
             variance *= 1 - variance
             variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
@@ -188,6 +188,17 @@ def loss_sums(
     return losses, weight_sums, bias_sums
 
 
+def _correlations(vectors: Tensor) -> Tensor:
+    """``[dim, dim]`` correlations of the features of ``[item, dim]`` vectors; 0 of a constant one."""
+    parts, mean = torch.split(vectors, _ITEMS_AT_ONCE), vectors.sum(0, dtype=torch.float32) / len(vectors)
+    products = torch.zeros(len(mean), len(mean), device=mean.device)
+    for part in parts:
+        centred = part.float() - mean
+        products += product(centred.T, centred.T)
+    spread = products.diagonal().clamp(min=1e-12 * len(vectors)).sqrt()
+    return products / spread / spread[:, None]
+
+
 def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors, in columns, of symmetric matrices."""
     try:
@@ -242,7 +253,7 @@ def _blocks(
         means, covariances = [], []
         for alike in several:
             weight, items = variance[alike].sum(0).topk(n_uncertain)
-            rows, whole = (vectors[items] - standard[0]) / standard[1], uncertainty[alike].sum()
+            rows, whole = (vectors[items].float() - standard[0]) / standard[1], uncertainty[alike].sum()
             means.append(weight @ rows / whole)
             weighted = product((rows * weight[:, None]).T, rows.T)
             second = weighted + (whole - weight.sum()).clamp(min=0) * correlations
@@ -259,9 +270,9 @@ def _diagonal(
     classes = present.nonzero().squeeze(1)
     counts = variance[classes] / variance[classes].sum(1, keepdim=True).clamp(min=_UNDERFLOW)
     mean, spectrum = torch.zeros(2, len(classes), len(basis), device=basis.device).unbind()
-    parts = torch.split(vectors, _ROTATED_AT_ONCE), torch.split(counts, _ROTATED_AT_ONCE, 1)
+    parts = torch.split(vectors, _ITEMS_AT_ONCE), torch.split(counts, _ITEMS_AT_ONCE, 1)
     for part, shares in zip(*parts, strict=True):
-        rotated = product((part - standard[0]) / standard[1], basis.T)
+        rotated = product((part.float() - standard[0]) / standard[1], basis.T)
         mean += product(shares, rotated.T)
         spectrum += product(shares, rotated.square_().T)
     spectrum -= mean.square()
@@ -395,7 +406,7 @@ _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
-_ROTATED_AT_ONCE = 4096  # items, so that no second sample has to be held
+_ITEMS_AT_ONCE = 4096  # of a sample, so that no copy of it has to be held in another precision
 _DIAGONAL_MOST = 100  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
 _COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
@@ -526,11 +537,7 @@ class _LayerFits:
             in_sample = _sources.choose_items(items.weights, size, seed=data.seed)
             self._moments, self._sample = _sources.survey(train, items.weights, in_sample)
             self._sampled = items.at(self._sample.items)
-        vectors = self._sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
-        vectors -= vectors.mean(0)
-        vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
-        vectors -= vectors.mean(0)
-        self._correlations = product(vectors.T, vectors.T) / len(vectors)
+        self._correlations = _correlations(self._sample.source.held(0))
         spectrum, basis = _spectrum(self._correlations)
         self._spread = spectrum, basis.contiguous()
         shape = data.targets.n_problems, len(path.strengths)

@@ -138,7 +138,7 @@ def rank_dimensions(
     check_k(k, vectors.dim)
     if len(np.unique(labels[labels >= 0])) < 2:
         raise FitError("dimensions are ranked by labels that differ: train has fewer than two")
-    every = [vectors.layer(place).double().cpu().numpy() for place in range(vectors.n_layers)]
+    every = [vectors.held(place).double().cpu().numpy() for place in range(vectors.n_layers)]
     if ranking == "linear":
         readout: Any = fitted or get_readout("linear").fit(vectors, targets, dev=dev, dev_targets=dev_targets)
         weights = readout.model.coefficients[0, :, 0].double().cpu().numpy()  # [layer, class, dim]

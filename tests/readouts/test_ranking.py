@@ -89,7 +89,7 @@ def test_planted_dimensions_come_first(ranking):
 def test_a_large_dimension_without_information_is_last_by_weights():
     """Weights are for dimensions of one standard deviation: a scale changes no rank."""
     (train, targets), (dev, of_dev) = planted(), planted(seed=1)
-    scaled = [ArrayFeatures(torch.stack([one.layer(0) * torch.logspace(-2, 2, 20)])) for one in (train, dev)]
+    scaled = [ArrayFeatures(torch.stack([one.held(0) * torch.logspace(-2, 2, 20)])) for one in (train, dev)]
     order = rank_dimensions(scaled[0], targets, dev=scaled[1], dev_targets=of_dev, ranking="linear", k=2)
     assert set(order[0, :2]) == {3, 8}
 
