@@ -51,9 +51,9 @@ LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests"
 """Of ``bertology/`` and ``probes/`` together."""
 REACHED = {"lines": 66_025}
 """What is reached on the way to the limit that is not met; this number only ever becomes smaller."""
-ADDED = {"lines": 12_690, "lines of tests": 7_262}
+ADDED = {"lines": 12_690, "lines of tests": 7_183}
 """What may be added to these numbers: by the primer with its tasks and trainings 3,700 lines and 1,550 of tests, by
-explanations of any decision 2,500 and 1,600, by speed 500 and 79, by what people type, name and print 2,500 and
+explanations of any decision 2,500 and 1,600, by speed 500, by what people type, name and print 2,500 and
 1,500, by further questions 3,500 and 2,533."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 

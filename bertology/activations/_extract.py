@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology import encoders
 from bertology._files import explained_write_errors, sweep
-from bertology._machine import Workers, give_back_freed_memory, size_in_words
+from bertology._machine import Workers, give_back_freed_memory, memory_for_vectors, size_in_words
 from bertology.activations import store
 from bertology.activations.progress import Progress, silent
 from bertology.activations.store import Entry, Manifest, Recipe
@@ -67,8 +67,10 @@ def extract(
         job = Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress)
         checksums, writing = job.prepare(), dict[int, Future[str]]()  # writing: by the number of the shard
         progress.start(sum(job.pieces), unit="pieces")
-        # A shard is written while the next is computed: on a processor never more than two are in memory.
+        # A shard is written while the next is computed: on a processor never more than two are in memory, and one where
+        # memory is short.
         n_writers = 1 if job.device == "cpu" else _WRITERS
+        is_short = memory_for_vectors() < 4 * SHARD_BYTES
         with ThreadPoolExecutor(n_writers) as writer, job.workers:
             for number, checksum in enumerate(checksums):
                 if checksum is not None:
@@ -80,6 +82,8 @@ def extract(
                 give_back_freed_memory()
                 writing[number] = writer.submit(job.write, number, vectors)
                 del vectors  # freed as soon as it is written
+                if is_short:
+                    writing[number].result()
         checksums = [writing[n].result() if n in writing else known for n, known in enumerate(checksums)]
         progress.finish()
         return job.entry.complete(checksums)
