@@ -67,6 +67,7 @@ def extract(
         job = Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress)
         checksums, writing = job.prepare(), dict[int, Future[str]]()  # writing: by the number of the shard
         progress.start(sum(job.pieces), unit="pieces")
+        give_back_freed_memory()  # of tokenizing
         # A shard is written while the next is computed: on a processor never more than two are in memory, and one where
         # memory is short.
         n_writers = 1 if job.device == "cpu" else _WRITERS

@@ -1,5 +1,6 @@
 """The command line: a module for each panel of the help, whose functions are the commands."""
 
+import atexit
 import contextlib
 import gc
 import os
@@ -25,7 +26,10 @@ _END_S = 5.0
 
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
-    gc.set_threshold(20_000, 20, 20)  # imports make many objects and no garbage: a tenth of a second
+    # Imports make many objects and no garbage: a tenth of a second. At its end the interpreter would look at every
+    # object there is, for a quarter of a second.
+    gc.set_threshold(20_000, 20, 20)
+    atexit.register(gc.freeze)
     is_heard = sys.stdout is not None
     # Streams that are closed are given to /dev/null, so that no file that is opened takes their numbers.
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
@@ -55,7 +59,6 @@ def main() -> None:
         status = _TERMINATED
     if status in (_INTERRUPTED, _TERMINATED):
         print(_STOPPED, file=sys.stderr)
-    gc.freeze()  # or at its end the interpreter would look at every object there is, for a quarter of a second
     sys.exit(status)
 
 

@@ -33,7 +33,7 @@ from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_o
 from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, prune, reload
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
-from bertology.results.rows import Score, frame_to_parquet, read_parquet, score_of
+from bertology.results.rows import Score, frame_to_parquet, opened_parquet, score_of
 from bertology.results.table import Cell, Note, Table, Tables, TextCounts, alignment_notes, titled
 
 BOUNDS = ("value", "ci_low", "ci_high")
@@ -248,7 +248,8 @@ class FineTuned(Tables):
     def predictions(self, seed: int | None = None) -> pd.DataFrame:
         """Predictions of a seed's model: ``split``, ``item_id``, ``cluster_id``, ``gold``, ``pred``, ``score``."""
         path = self.folder(seed) / PREDICTIONS
-        frame: pd.DataFrame = read_parquet(path, what="predictions of a fine-tuned model").to_pandas()
+        with opened_parquet(path, what="predictions of a fine-tuned model") as file:
+            frame: pd.DataFrame = file.read().to_pandas()
         return frame
 
     @cached_property

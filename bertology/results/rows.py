@@ -543,11 +543,3 @@ def opened_parquet(path: Path, *, what: str) -> Iterator[pq.ParquetFile]:
     except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
         reason = shortened(next(iter(str(error).splitlines()), type(error).__name__))
         raise ResultsError(f"{path}: not readable as {what} ({reason}); delete it and run again") from error
-
-
-def read_parquet(path: Path, *, what: str) -> pa.Table:
-    """The table in ``path``."""
-    with opened_parquet(path, what=what) as file:
-        table = file.read()
-        table.validate(full=True)
-        return table
