@@ -232,16 +232,16 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
+        share = max(1, self._threads // self.n)
+        self._limit(share)
         if self.n > 1:
-            share = max(1, self._threads // self.n)
-            self._limit(share)
             self._pool = ThreadPoolExecutor(self.n, initializer=self._limit, initargs=(share,))
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-            self._limit(self._before)
+        self._limit(self._before)
 
     def map(self, job: Callable[[int], Result], n: int) -> list[Result]:
         """``[job(0), …, job(n − 1)]``."""

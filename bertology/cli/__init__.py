@@ -26,10 +26,7 @@ _END_S = 5.0
 
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
-    # Imports make many objects and no garbage: a tenth of a second. At its end the interpreter would look at every
-    # object there is, for a quarter of a second.
-    gc.set_threshold(20_000, 20, 20)
-    atexit.register(gc.freeze)
+    atexit.register(gc.freeze)  # or the interpreter would look at every object at its end, for a quarter of a second
     is_heard = sys.stdout is not None
     # Streams that are closed are given to /dev/null, so that no file that is opened takes their numbers.
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:

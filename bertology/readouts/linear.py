@@ -122,9 +122,10 @@ class Fits:
         vectors, n = sample.source.held(0), self.n_strengths  # [item, dim]
         for problem, first_alike in enumerate(alike):
             rows, middle = slice(problem * n, (problem + 1) * n), problem * n + n // 2
-            parts = [product(coefficients[rows], part.float()) for part in torch.split(vectors, _ITEMS_AT_ONCE)]
-            variance = torch.cat(parts, dim=2).add_(intercepts[rows, :, None]).softmax(1)  # [strength, class, item]
-            del parts
+            parts = torch.split(vectors, _ITEMS_AT_ONCE)
+            scores = torch.cat([product(coefficients[rows], part.float()) for part in parts], dim=2)
+            variance = scores.add_(intercepts[rows, :, None]).softmax(1)  # [strength, class, item]
+            del scores
             variance *= 1 - variance
             variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
@@ -189,8 +190,9 @@ def loss_sums(
 
 
 def _correlations(vectors: Tensor) -> Tensor:
-    """``[dim, dim]`` correlations of the features of ``[item, dim]`` vectors; 0 of a constant one."""
-    parts, mean = torch.split(vectors, _ITEMS_AT_ONCE), vectors.sum(0, dtype=torch.float32) / len(vectors)
+    """``[dim, dim]`` correlations of the features of ``[item, dim]`` vectors that are not constant."""
+    parts = torch.split(vectors, _ITEMS_AT_ONCE)
+    mean = torch.stack([part.float().sum(0) for part in parts]).sum(0) / len(vectors)
     products = torch.zeros(len(mean), len(mean), device=mean.device)
     for part in parts:
         centred = part.float() - mean
