@@ -57,7 +57,6 @@ def main() -> None:
 
 def run(n_sentences: int, times: int, job: str, memory: str = MEMORY) -> list[Line]:
     """The lines of the table."""
-    os.environ[MEMORY_VARIABLE] = memory
     text = sample(n_sentences)
     held_out = text[: max(20, len(text) // 20)]
     with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +65,7 @@ def run(n_sentences: int, times: int, job: str, memory: str = MEMORY) -> list[Li
                 {"extract": _EXTRACT, "probe": _PROBE, "controls": _CONTROLS}[job],
                 write_corpus(Path(folder) / str(n), text, held_out, n),
                 Path(folder) / f"c{n}",
+                memory=memory,
             )
             for n in (1, times)
         }
@@ -119,13 +119,13 @@ def write_corpus(folder: Path, text: Sentences, held_out: Sentences, times: int)
     return folder
 
 
-def peak(code: str, corpus: Path, cache: Path, *more: str) -> tuple[int, float]:
+def peak(code: str, corpus: Path, cache: Path, *more: str, memory: str = MEMORY) -> tuple[int, float]:
     """Peak resident bytes of a process that runs ``code`` on a corpus and the encoder, and what it printed."""
     pipe_out, pipe_in = os.pipe()
     process = os.fork()
     if process == 0:
         # A child of its own, so that its children's peak is that of this one run.
-        environment = {MEMORY_VARIABLE: MEMORY, **os.environ, "BERTOLOGY_CACHE": str(cache)}
+        environment = {**os.environ, "BERTOLOGY_CACHE": str(cache), MEMORY_VARIABLE: memory}
         done = subprocess.run(
             [sys.executable, "-c", code, str(corpus), str(MODEL), *more],
             env=environment,

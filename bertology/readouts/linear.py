@@ -96,7 +96,7 @@ class Fits:
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
             weights, biases = self.split(gradient)
             result = torch.empty_like(gradient).view(len(rows), self.n_classes, -1)
-            rotated = product(weights.contiguous(), basis.T)
+            rotated = product(weights, basis.T)
             rotated /= half_spectrum + self.penalty[rows].float()[:, None, None]
             result[:, :, :-1] = product(rotated, basis)
             result[:, :, -1] = 2 * biases
