@@ -25,7 +25,7 @@ from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families import vectors as task_vectors
 from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
 from bertology.families.model_corpus import Alignment, ModelCorpus, Splits
-from bertology.families.request import Init, ReadoutConfig
+from bertology.families.request import RANDOM, Init, ReadoutConfig
 from bertology.families.rows import NO_INTERVALS, ByControl, Column, Columns, cell_rows, records_of, run_rows
 from bertology.families.vectors import TaskData, VectorFamily, items_of, targets_of, task_data
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
@@ -285,6 +285,7 @@ def fit(cells: FitCells, job: Resources) -> None:
             return
         readout, dev_targets = get_readout(cells.readout, **cells.config.settings), targets_of(data, problems, "dev")
         how: dict[str, Any] = {"device": job.device, "progress": job.progress.say, "n_threads": job.n_threads}
+        how["is_control"] = cells.weights.init == RANDOM
         information: Information | None = None
         if cells.config.given is None:
             fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, **how)

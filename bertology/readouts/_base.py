@@ -132,7 +132,7 @@ class FitReport:
     the problem's strength source."""
     dev_accuracy: Floats
     """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels. Of
-    fits to a part of the training items where strengths are compared by such, as by ``linear`` where there are many."""
+    the fits that strengths were compared by, which ``linear`` ends sooner, and fits to a part of many items."""
     iterations: Integers
     """``[problem, layer, strength]`` number of evaluations of loss and gradient."""
     converged: NDArray[np.bool_]
@@ -227,6 +227,7 @@ class TrainingData:
     device: Any = "cpu"
     progress: Progress | None = None
     n_threads: int | None = None
+    is_control: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", fit_device(self.device))
@@ -264,8 +265,8 @@ class Readout(Checked, ABC):
             targets: their labels.
             dev: those of the dev items, by which the strength is chosen.
             dev_targets: their labels in the same problems.
-            settings: ``seed`` of everything random, ``device`` as torch names it, ``progress``, a function that is
-                called with lines about how far the fit has come, and ``n_threads``, over which layers may be spread.
+            settings: ``seed`` of everything random, ``device`` as torch names it, ``progress``, a function called with
+                lines about the fit, ``n_threads`` to spread layers over, and ``is_control``: of random weights or not.
 
         Returns:
             A :class:`FittedReadout`.

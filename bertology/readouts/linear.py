@@ -208,7 +208,7 @@ def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         # Features that are nearly copies of each other, as of a model whose layers have collapsed.
         values, vectors = (part.to(matrices) for part in torch.linalg.eigh(matrices.double()))
-    return values, vectors
+    return values, vectors.contiguous()
 
 
 class _Block(NamedTuple):
@@ -296,7 +296,7 @@ def minimise(
     *,
     precondition: Precondition,
     max_iter: int,
-    tolerance: float,
+    tolerance: Tensor,  # [function] float64
     relative: float = 0.0,
     report: Callable[[int, int], None],
 ) -> Minima:
@@ -309,7 +309,7 @@ def minimise(
     norms = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
     iterations = torch.zeros(len(start), dtype=torch.int64, device=start.device)
     descent = _Descent(evaluate, precondition, start)
-    tolerances = (relative * descent.norms()).clamp(min=tolerance)
+    tolerances = (relative * descent.norms()).maximum(tolerance)
     for iteration in range(1, max_iter + 1):
         if iteration > 1:
             descent.step()
@@ -487,11 +487,11 @@ class LinearReadout(_base.Readout):
     two classes has one weight vector, the difference of the two.
 
     Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own.
-    Where there are many training items, the strengths of the path are compared on dev by fits to a part of the items,
-    and only the chosen one is fitted to all, from where the fit to the part ended. Where dev accuracy is best at an end
-    of the path, strengths beyond it are tried one after the other, each from where the one before it ended, until one
-    is no better. The seed is that of the part: where the last fit ends depends on it only through the strength that is
-    chosen.
+    The strengths of the path are compared on dev by fits of ten times the tolerance, where there are many training
+    items to a part of them, and only the chosen one is fitted to the end and to all items, from where that fit ended.
+    Where dev accuracy is best at an end of the path, strengths beyond it are tried one after the other, each from where
+    the one before it ended, until one is no better. The seed is that of the part: where the last fit ends depends on it
+    only through the strength that is chosen.
     """
 
     name: ClassVar[str] = "linear.v1"
@@ -503,6 +503,8 @@ class LinearReadout(_base.Readout):
     """Evaluations of loss and gradient on all training items at most."""
     tolerance: Positive = 1e-4
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
+    control_slack: Positive = 3.0
+    """Multiple of the tolerance at which fits of controls end: those of control tasks and to random weights."""
 
     def fit_to(self, data: _base.TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
@@ -540,8 +542,7 @@ class _LayerFits:
             self._moments, self._sample = _sources.survey(train, items.weights, in_sample)
             self._sampled = items.at(self._sample.items)
         self._correlations = _correlations(self._sample.source.held(0))
-        spectrum, basis = _spectrum(self._correlations)
-        self._spread = spectrum, basis.contiguous()
+        self._spread = _spectrum(self._correlations)
         shape = data.targets.n_problems, len(path.strengths)
         # Details of the fits, [problem, strength] by field of FitReport.
         self._record: dict[str, NDArray[Any]] = {
@@ -555,8 +556,7 @@ class _LayerFits:
         """The regressions at their strengths, ``[problem]`` the places of these on the path, and the record."""
         sources = np.array(self._data.targets.strength_sources)
         leading, following = np.unique(sources), np.flatnonzero(sources != np.arange(len(sources)))
-        # Of one strength there is nothing to compare.
-        is_final = self._sample.is_everything or len(self._path.strengths) == 1
+        is_final = len(self._path.strengths) == 1  # of one strength there is nothing to compare
         given = np.array(self._path.given)
         (coefficients, intercepts), points = self._fit(leading, np.tile(given, (len(leading), 1)), on_all=is_final)
         at = np.arange(len(leading)), self._best(leading) - given[0]
@@ -605,6 +605,9 @@ class _LayerFits:
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
         moments = Moments(self._moments.mean[some], self._moments.std[some])
         fits = Fits(items if on_all else sampled, moments, strengths, some)
+        is_control = data.is_control | (np.array(data.targets.strength_sources)[problems] != problems)
+        slack = np.where(is_control, readout.control_slack, 1.0) if on_all else np.full(len(problems), _COMPARED)
+        tolerance = torch.from_numpy(readout.tolerance * slack).to(data.device)[fits.problem]
 
         def minima(
             what: str, source: Any, of: Items, start: Tensor, near: Precondition, *, which: Tensor, **how: Any
@@ -621,7 +624,7 @@ class _LayerFits:
                 done = f"{len(start) - left} of {len(start)} have converged"
                 data.say(f"linear fits to {what}: pass {iteration}, {done}")
 
-            settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
+            settings = {"max_iter": readout.max_iter, "tolerance": tolerance[which], **how}
             return minimise(evaluate, start, precondition=precondition, report=report, **settings)
 
         every, n = fits.every, fits.n_strengths
@@ -638,26 +641,24 @@ class _LayerFits:
         if on_all and not sample.is_everything:
             found = minima("all items", data.train, items, start, measure(start), which=every)
         else:
-            part, slack = ("all items", 1.0) if sample.is_everything else ("a part of the items", _COMPARED)
-            how: dict[str, Any] = {"source": sample.source, "of": sampled, "tolerance": slack * readout.tolerance}
+            data_of = "all items" if sample.is_everything else "a part of the items", sample.source, sampled
             few, near = min(_DIAGONAL_MOST, readout.max_iter), measure(start, basis=self._spread[1])
-            found = minima(part, start=start, near=near, which=every, max_iter=few, **how)
+            found = minima(*data_of, start, near, which=every, max_iter=few)
             left = every[~found.converged]
             if len(left) and few < readout.max_iter:
                 near, more = measure(found.points), readout.max_iter - few
-                rest = minima(part, start=found.points[left], near=near, which=left, max_iter=more, **how)
+                rest = minima(*data_of, found.points[left], near, which=left, max_iter=more)
                 for whole, ends in zip(found, rest._replace(iterations=rest.iterations + few), strict=True):
                     whole[left] = ends
         raw = fits.for_raw(fits.every, found.points)
         coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)
-        # Of a strength that was compared on the sample, the accuracy that it was chosen by stays.
-        is_asked = np.isnan(record["dev_accuracy"][where]) | (not on_all or sample.is_everything)
+        # Of a strength that was compared with others, the accuracy that it was chosen by stays.
+        is_asked = np.isnan(record["dev_accuracy"][where])
         if is_asked.any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
-            on_dev = data.dev_targets.only(problems)
             shape = places.shape[0], 1, places.shape[1]
-            found_on_dev = accuracies(fitted.scores(data.dev), shape, on_dev)[:, 0]
+            found_on_dev = accuracies(fitted.scores(data.dev), shape, data.dev_targets.only(problems))[:, 0]
             record["dev_accuracy"][where] = np.where(is_asked, found_on_dev, record["dev_accuracy"][where])
         for name in ("iterations", "converged", "gradient_norm"):
             record[name][where] = getattr(found, name).view(places.shape).cpu().numpy()
