@@ -53,6 +53,11 @@ def memory_for_vectors() -> int:
     return int(memory // _VECTORS)
 
 
+def vectors_at_once(dim: int) -> int:
+    """The number of vectors of a width that are computed with together: those of a layer stay in the cache."""
+    return min(16384, max(1, (6 << 20) // (4 * max(1, dim))))
+
+
 def give_back_freed_memory() -> None:
     """Return freed memory to the operating system, where the C library has a call for it (glibc); else do nothing.
 

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._machine import vectors_at_once
 from bertology._names import name_not_found
 from bertology.activations.store import Entry, shard_reader
 from bertology.encoders.alignment import numbers_in
 from bertology.errors import FitError
 
-CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
 _GAP = 64  # two words with more rows than these between them are read apart
 
@@ -66,7 +66,7 @@ class _StoredItems(ABC, Generic[Chunk]):
                 raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
         self.n_layers, self.dim = len(self.layers), entry.manifest.dim
         self.dtype: torch.dtype = getattr(torch, entry.manifest.recipe.stored_dtype)
-        self._entry, self._memory = entry, memory
+        self._entry, self._memory, self._chunk_items = entry, memory, vectors_at_once(self.dim)
         self._kept: dict[int, Chunk] = {}
         self._kept_bytes = 0
 
@@ -192,8 +192,8 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
 
     def _cuts(self) -> Iterator[tuple[int, int]]:
         for start, end in self._shards():
-            for first in range(start, end, CHUNK_WORDS):
-                yield first, min(first + CHUNK_WORDS, end)
+            for first in range(start, end, self._chunk_items):
+                yield first, min(first + self._chunk_items, end)
 
     def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
         vectors = self._vectors(self._place[first:last])
@@ -241,12 +241,12 @@ class SpanVectors(_StoredItems[SpanChunk]):
         self._spans = spans[self._order]
 
     def _cuts(self) -> Iterator[tuple[int, int]]:
-        """``CHUNK_WORDS`` words at most, unless one item has more."""
+        """As many words as a chunk has at most, unless one item has more."""
         words = (self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1).cumsum()
         first = 0
         while first < len(words):
             before = words[first - 1] if first else 0
-            last = max(first + 1, int(np.searchsorted(words, before + CHUNK_WORDS, side="right")))
+            last = max(first + 1, int(np.searchsorted(words, before + self._chunk_items, side="right")))
             yield first, last
             first = last
 

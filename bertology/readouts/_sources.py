@@ -11,14 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._machine import vectors_at_once
 from bertology.activations import SpanChunk, WordVectors, check_spans, memory_of
 from bertology.errors import FitError
 from bertology.readouts._base import Integers, Targets
 
 _WINDOW_BYTES = 256 << 20  # vectors that are shuffled among each other before they are cut into batches
 _SPAN_WINDOW_BYTES = 128 << 20  # bytes of words in spans that are shuffled among each other
-CHUNK_ITEMS = 2048
-"""Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
 _CHUNK_BYTES = 512 << 20  # vectors handed out at once on an accelerator, which needs larger products to be busy
 _SCORE_BYTES = 256 << 20  # scores of classes that are computed at once
 _MOST_ORDERED = 1 << 22  # items that are all put in order to draw a sample of them
@@ -402,8 +401,9 @@ class ArrayFeatures(_Array):
         self.n_items = self._n
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
-        on_accelerator = max(CHUNK_ITEMS, _CHUNK_BYTES // max(1, 4 * self.n_layers * self.dim))
-        self._wanted, self._chunk_items = chunk_items, chunk_items or (CHUNK_ITEMS if is_near else on_accelerator)
+        on_accelerator = max(2048, _CHUNK_BYTES // max(1, 4 * self.n_layers * self.dim))
+        at_once = vectors_at_once(self.dim) if is_near else on_accelerator
+        self._wanted, self._chunk_items = chunk_items, chunk_items or at_once
 
     def at(self, places: Sequence[int]) -> ArrayFeatures:
         """The same items in some of the layers; the vectors of neighbouring layers are not copied."""
@@ -436,10 +436,10 @@ class ArraySpans(_Array):
         spans: Tensor | Integers,
         *,
         layers: Sequence[int] | None = None,
-        chunk_items: int = CHUNK_ITEMS,
+        chunk_items: int | None = None,
     ) -> None:
         super().__init__(values if isinstance(values, Tensor) else torch.from_numpy(np.array(values)), "word", layers)
-        self._spans, self._chunk_items = torch.as_tensor(spans).long(), chunk_items
+        self._spans, self._chunk_items = torch.as_tensor(spans).long(), chunk_items or vectors_at_once(self.dim)
         check_spans(self._spans.numpy(), self._n)
         self.n_items, self.n_spans = self._spans.shape[:2]
 

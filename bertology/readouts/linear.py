@@ -410,7 +410,7 @@ _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
 _ITEMS_AT_ONCE = 4096  # of a sample, so that no copy of it has to be held in another precision
 _DIAGONAL_MOST = 100  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
-_COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
+_COMPARED = 0.01  # fits that are only compared on dev end halfway from here to the tolerance, in orders of magnitude
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
 
 
@@ -487,8 +487,8 @@ class LinearReadout(_base.Readout):
     two classes has one weight vector, the difference of the two.
 
     Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own.
-    The strengths of the path are compared on dev by fits of ten times the tolerance, where there are many training
-    items to a part of them, and only the chosen one is fitted to the end and to all items, from where that fit ended.
+    The strengths of the path are compared on dev by fits that end sooner (at 0.001 for the default tolerance), to a
+    part of the training items where they are many; only the chosen one is fitted to the end, from there and to all.
     Where dev accuracy is best at an end of the path, strengths beyond it are tried one after the other, each from where
     the one before it ended, until one is no better. The seed is that of the part: where the last fit ends depends on it
     only through the strength that is chosen.
@@ -556,34 +556,25 @@ class _LayerFits:
         """The regressions at their strengths, ``[problem]`` the places of these on the path, and the record."""
         sources = np.array(self._data.targets.strength_sources)
         leading, following = np.unique(sources), np.flatnonzero(sources != np.arange(len(sources)))
-        is_final = len(self._path.strengths) == 1  # of one strength there is nothing to compare
         given = np.array(self._path.given)
-        (coefficients, intercepts), points = self._fit(leading, np.tile(given, (len(leading), 1)), on_all=is_final)
-        at = np.arange(len(leading)), self._best(leading) - given[0]
-        chosen, starts = (coefficients[at], intercepts[at]), points[at]
+        points = self._fit(leading, np.tile(given, (len(leading), 1)), on_all=False)[1]
+        starts = points[np.arange(len(leading)), self._best(leading) - given[0]]
         for row, problem in enumerate(leading.tolist()):
             # strengths beyond an end of the path that is best, each fitted from where the one before it ended
             ends, one = points[row, [0, -1]].clone(), np.array([problem])
             while (place := int(self._path.next_places(self._record["dev_accuracy"][one][:, None])[0, 0])) >= 0:
                 end = int(place >= self._path.given.stop)
-                fitted, ended = self._fit(one, np.array([[place]]), on_all=False, start=ends[end][None])
-                ends[end] = ended[0, 0]
+                ends[end] = self._fit(one, np.array([[place]]), on_all=False, start=ends[end][None])[1][0, 0]
                 if self._best(one)[0] == place:
-                    chosen[0][row], chosen[1][row], starts[row] = fitted[0][0, 0], fitted[1][0, 0], ended[0, 0]
+                    starts[row] = ends[end]
         best = np.zeros(len(sources), dtype=np.int64)
         best[leading] = self._best(leading)
         best = best[sources]
-
-        # The control tasks of a problem at its strength: together with it where that is fitted to all items now.
-        later = following if is_final else np.concatenate([leading, following])
-        if len(later):
-            (coefficients, intercepts), _ = self._fit(
-                later, best[later][:, None], on_all=True, start=None if is_final else starts
-            )
-            fitted = coefficients[:, 0], intercepts[:, 0]
-            chosen = (torch.cat([chosen[0], fitted[0]]), torch.cat([chosen[1], fitted[1]])) if is_final else fitted
-        order = np.argsort([*leading, *following])
-        return (chosen[0][order], chosen[1][order]), best, self._record
+        # to all items, with the control tasks of each problem at its strength
+        every = np.concatenate([leading, following])
+        coefficients, intercepts = self._fit(every, best[every][:, None], on_all=True, start=starts)[0]
+        order = np.argsort(every)
+        return (coefficients[order, 0], intercepts[order, 0]), best, self._record
 
     def _best(self, problems: _base.Integers) -> _base.Integers:
         return np.asarray(np.nanargmax(self._record["dev_accuracy"][problems], axis=1))
@@ -606,7 +597,9 @@ class _LayerFits:
         moments = Moments(self._moments.mean[some], self._moments.std[some])
         fits = Fits(items if on_all else sampled, moments, strengths, some)
         is_control = data.is_control | (np.array(data.targets.strength_sources)[problems] != problems)
-        slack = np.where(is_control, readout.control_slack, 1.0) if on_all else np.full(len(problems), _COMPARED)
+        slack = np.where(is_control, readout.control_slack, 1.0)
+        if not on_all:
+            slack[:] = max(1.0, _COMPARED / readout.tolerance) ** 0.5
         tolerance = torch.from_numpy(readout.tolerance * slack).to(data.device)[fits.problem]
 
         def minima(

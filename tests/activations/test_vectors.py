@@ -43,7 +43,7 @@ def test_all_of_them_on_a_device(entry: Entry, device: str) -> None:
 def test_every_item_once_a_pass_whatever_is_kept_in_memory(
     entry: Entry, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors_module, "CHUNK_WORDS", 50)
+    monkeypatch.setattr(vectors_module, "vectors_at_once", lambda dim: 50)
     source = WordVectors(entry, np.arange(entry.manifest.n_words), memory=memory)
     passes = [[(items.numpy(), x.numpy().copy()) for items, x in source.chunks()] for _ in range(2)]
     assert np.array_equal(np.sort(np.concatenate([items for items, _ in passes[0]])), np.arange(source.n_items))
@@ -104,7 +104,7 @@ def words_of(source: SpanVectors) -> dict[tuple[int, int], np.ndarray]:
 @pytest.mark.parametrize("chunk_words", [1, 20, 2048])
 def test_words_of_spans_by_direct_indexing(entry: Entry, chunk_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans anywhere, over sentence and shard borders, as where a sentence was read in windows."""
-    monkeypatch.setattr(module, "CHUNK_WORDS", chunk_words)
+    monkeypatch.setattr(module, "vectors_at_once", lambda dim: chunk_words)
     assert len(entry.manifest.shards) > 2
     everything = WordVectors(entry, np.arange(entry.manifest.n_words)).array()
     spans = random_spans(entry, 150)
