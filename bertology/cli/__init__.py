@@ -27,6 +27,7 @@ _END_S = 5.0
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     gc.set_threshold(10_000)  # looking through what is imported, again and again, would take a second and find nothing
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")  # or idle threads of NumPy keep a core busy for 0.2 s
     atexit.register(gc.freeze)  # or the interpreter would look at every object at its end, for a quarter of a second
     is_heard = sys.stdout is not None
     # Streams that are closed are given to /dev/null, so that no file that is opened takes their numbers.
