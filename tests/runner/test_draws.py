@@ -1,5 +1,6 @@
 """Random weights are drawn as often as asked for, and scores are means over draws and over seeds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,14 @@ def test_more_draws_go_on_from_the_first(
 def test_an_impossible_number_of_draws_is_refused(number: Any) -> None:
     with pytest.raises(BertologyError, match=r"random_draws: should be "):
         ProbeRequest(random_draws=number)
+
+
+def test_fits_of_controls_end_at_a_multiple_of_the_tolerance(request_of: ProbeRequest, tmp_path: Path) -> None:
+    readout = {"name": "linear", "settings": {"tolerance": 1e-5, "control_slack": 100}}
+    frame = run_probes(but(request_of, controls="random,control_task", readout=readout), out=tmp_path).to_pandas()
+    fits = frame[frame.control.isin(["none", "control_task"])].groupby(["control", "init"])
+    assert len(fits) == 3
+    for (control, init), rows in fits:
+        low, high = (0, 1e-5) if (control, init) == ("none", "pretrained") else (1e-5, 1e-3)
+        norms = [json.loads(params)["gradient_norm"] for params in rows.params_json]
+        assert low < min(norms) <= max(norms) <= high
