@@ -54,8 +54,8 @@ def memory_for_vectors() -> int:
 
 
 def vectors_at_once(dim: int) -> int:
-    """The number of vectors of a width that are computed with together: those of a layer stay in the cache."""
-    return min(16384, max(1, (6 << 20) // (4 * max(1, dim))))
+    """The number of vectors of a width that are computed with together: 4 MB of a layer, which stay in the cache."""
+    return max(2048, min(16384, (1 << 20) // max(1, dim)))
 
 
 def give_back_freed_memory() -> None:
