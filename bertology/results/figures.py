@@ -149,8 +149,8 @@ def _place_labels(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
 def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     """Draw layers (rows, the embeddings at the bottom) by tasks (columns).
 
-    The best layer of each task has the deepest shade. How much paler the others are is measured alike in all tasks
-    whose scores are fractions, so that layers that hardly differ look so; of others it runs to their worst layer.
+    The greatest score of each task, or the least if lower is better, has the deepest shade. How much paler the others
+    are is measured alike in all tasks of fractions, so that layers that hardly differ look so; else by their own range.
     """
     layers = sorted({line.layer for table in tables for line in table.lines if line.main})
     if not layers:
@@ -168,7 +168,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     spans, alike = most - np.fmin.reduce(values), [metric_form(table.metric).is_fraction for table in tables]
     spans[alike] = np.fmax.reduce(spans[alike], initial=0)
     shades = 1 - (most - values) / np.where(spans > 0, spans, 1)
-    text = "The deepest shade is each task's best layer, the palest as far below it as any score of a task is."
+    text = "Deepest: the greatest score of each task, the least if lower is better; palest: as far off as any score is."
     text += f"\nFramed: {_TIED}" if any(table.compared for table in tables) else ""
     names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": _headers(tables), "row_title": _LAYER_AXIS}
     how: dict[str, Any] = {"texts": texts, "framed": best, "origin": "lower", "width": 1.0, "title": "Layers by tasks"}
