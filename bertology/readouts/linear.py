@@ -410,7 +410,7 @@ _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
 _ITEMS_AT_ONCE = 4096  # of a sample, so that no copy of it has to be held in another precision
 _DIAGONAL_MOST = 100  # passes with the diagonal of the curvature; fits that need more go on with the whole of it
-_COMPARED = 0.01  # fits that are only compared on dev end halfway from here to the tolerance, in orders of magnitude
+_COMPARED = 0.01, 0.0016  # fits only compared end halfway to the tolerance (in logarithms): to a part, to all items
 _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
 
 
@@ -487,8 +487,8 @@ class LinearReadout(_base.Readout):
     two classes has one weight vector, the difference of the two.
 
     Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own.
-    The strengths of the path are compared on dev by fits that end sooner (at 0.001 for the default tolerance), to a
-    part of the training items where they are many; only the chosen one is fitted to the end, from there and to all.
+    The strengths of the path are compared on dev by fits that end sooner (at four times the default tolerance; ten if
+    items are many, to a part of them); only the chosen one is fitted to the end, from there and to all.
     Where dev accuracy is best at an end of the path, strengths beyond it are tried one after the other, each from where
     the one before it ended, until one is no better. The seed is that of the part: where the last fit ends depends on it
     only through the strength that is chosen.
@@ -599,7 +599,7 @@ class _LayerFits:
         is_control = data.is_control | (np.array(data.targets.strength_sources)[problems] != problems)
         slack = np.where(is_control, readout.control_slack, 1.0)
         if not on_all:
-            slack[:] = max(1.0, _COMPARED / readout.tolerance) ** 0.5
+            slack[:] = max(1.0, _COMPARED[sample.is_everything] / readout.tolerance) ** 0.5
         tolerance = torch.from_numpy(readout.tolerance * slack).to(data.device)[fits.problem]
 
         def minima(

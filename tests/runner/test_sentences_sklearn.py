@@ -40,9 +40,9 @@ def exported(frame: pd.DataFrame) -> NDArray[np.float64]:
     return np.stack([words[:, np.equal(texts, number)].mean(1) for number in range(1, len(frame) + 1)], axis=1)
 
 
-def rows_of(frame: pd.DataFrame, task: str, column: str, metric: str) -> pd.DataFrame:
+def rows_of(frame: pd.DataFrame, task: str, column: str, metric: str, **asked: Any) -> pd.DataFrame:
     columns = f"words=words,label={column},split=split"
-    table = probe(task, corpus=frame, columns=columns, layers=LAYERS, controls="none", progress=False)
+    table = probe(task, corpus=frame, columns=columns, layers=LAYERS, controls="none", progress=False, **asked)
     return table.only(metric=metric).to_pandas().set_index("layer")
 
 
@@ -61,7 +61,8 @@ def test_accuracy(frame: pd.DataFrame, exported: NDArray[np.float64]) -> None:
     def make(strength: float) -> Pipeline:
         return make_pipeline(StandardScaler(), LogisticRegression(C=strength, tol=1e-8, max_iter=5000))
 
-    rows = rows_of(frame, "sentence_label:first", "first", "accuracy")
+    exactly = {"name": "linear", "settings": {"tolerance": 1e-6}}
+    rows = rows_of(frame, "sentence_label:first", "first", "accuracy", readout=exactly)
     scores = peers(frame, exported, rows, "first", make)
     np.testing.assert_allclose(rows.value[list(LAYERS)], scores, rtol=0, atol=0.003)
     assert min(scores) > frame["first"].value_counts(normalize=True).max() + 0.2
