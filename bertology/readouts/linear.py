@@ -138,8 +138,8 @@ class Fits:
                 else:
                     blocks[problem] = [_diagonal(vectors, standard, variance[n // 2], frequency > 0, basis)]
             del variance
-        del vectors, coefficients, intercepts
-        give_back_freed_memory()  # what stays of a layer lies between what does not
+        if vectors.nbytes > 16 << 20:  # what stays of a layer lies between what does not; little is soon taken again
+            give_back_freed_memory()
         first_of, coupled = torch.tensor(alike, device=points.device), _COUPLING * uncertainty
 
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
