@@ -1,20 +1,20 @@
 """The activation store: one entry holds the word vectors of one text under one model, by layer, on disk.
 
 An entry is a folder of write-once shards, an index of words (Parquet) and a manifest (JSON) that is written last: an
-entry with a manifest is whole. A shard is a safetensors file with one tensor a layer; the checksum of the whole file
-stands in its own header (taken with zeros in its place), so that a shard can be verified before the manifest that lists
-it exists. The manifest has a checksum of its own content. Whatever else lies in the folder of the store is listed and
-left alone.
+entry with a manifest is whole. A shard is a safetensors file with one tensor a layer; the checksum of the whole file, a
+CRC-32, stands in its own header (taken with zeros in its place), so that a shard can be verified before the manifest
+that lists it exists. The manifest has a checksum of its own content. Whatever else lies in the folder of the store is
+listed and left alone.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
@@ -43,8 +43,7 @@ SHARD, LAYER = "shard-{:05d}.safetensors", "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
-_NO_CHECKSUM = "0" * 32  # placeholder of a shard's checksum while it is computed
-_READ_BYTES = 1 << 22
+_NO_CHECKSUM = "0" * 8  # placeholder of a shard's checksum while it is computed
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 _STORE, _IN_MEMORY = "BERTOLOGY_STORE", Path("/dev/shm")
 _held: dict[Path, dict[Path, dict[int, Any]]] = {}  # [brief store][file of the shard][layer] tensors in memory
@@ -69,7 +68,7 @@ class Recipe:
     @cached_property
     def key(self) -> str:
         """Hash of the recipe; layers are not part of it."""
-        return _files.digest([_files.canonical_json({"format": _files.FORMAT, **asdict(self)})])
+        return _files.digest([_files.canonical_json({"format": [_files.FORMAT, Manifest.format], **asdict(self)})])
 
     def folder(self, layers: Sequence[int]) -> Path:
         """The folder of the entry with exactly these layers."""
@@ -90,7 +89,7 @@ class Recipe:
 class Manifest:
     """Description of an entry, with the checksum of each of its files."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     recipe: Recipe
     layers: tuple[int, ...]
     dim: int
@@ -272,17 +271,17 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     arrays = zip(layers, map(np.ascontiguousarray, vectors), strict=True)
     # safetensors lays tensors of one type out by name, which is the order of layers here.
     parts = dict(sorted((LAYER.format(layer), values.data) for layer, values in arrays))
-    header: dict[str, Any] = {"__metadata__": {"blake2b": _NO_CHECKSUM}}
+    header: dict[str, Any] = {"__metadata__": {"crc32": _NO_CHECKSUM}}
     for number, (name, part) in enumerate(parts.items()):
         offsets = [number * part.nbytes, (number + 1) * part.nbytes]
         header[name] = {"dtype": f"F{8 * part.itemsize}", "shape": part.shape, "data_offsets": offsets}
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % _HEADER_LENGTH_BYTES)  # so that tensors are aligned
     length = len(head).to_bytes(_HEADER_LENGTH_BYTES, "little")
-    state = hashlib.blake2b(length + head, digest_size=16)
+    found = zlib.crc32(length + head)
     for part in parts.values():
-        state.update(part)
-    checksum = state.hexdigest()
+        found = zlib.crc32(part, found)
+    checksum = f"{found:08x}"
     _files.write_atomically(
         path, [length, head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1), *parts.values()], remedy=_REMEDY
     )
@@ -307,14 +306,14 @@ def _shard_checksum(path: Path, _: tuple[int, int, int]) -> str | None:
         length = int.from_bytes(start, "little")
         head = file.read(length) if 0 < length < path.stat().st_size else b""
         try:
-            declared: str = json.loads(head)["__metadata__"]["blake2b"]
+            declared: str = json.loads(head)["__metadata__"]["crc32"]
             plain = head.replace(declared.encode(), _NO_CHECKSUM.encode(), 1)
         except (ValueError, AttributeError, KeyError, TypeError):
             return None
-        state = hashlib.blake2b(start + plain, digest_size=16)
-        while block := file.read(_READ_BYTES):
-            state.update(block)
-    return declared if declared == state.hexdigest() else None
+        found = zlib.crc32(start + plain)
+        while block := file.read(1 << 22):
+            found = zlib.crc32(block, found)
+    return declared if declared == f"{found:08x}" else None
 
 
 Kind = Literal["entry", "unfinished", "damaged", "foreign", "model"]
