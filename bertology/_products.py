@@ -18,8 +18,7 @@ def has_one_dnn() -> bool:
     return (
         is_there()
         and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
     )
 
 
