@@ -257,6 +257,8 @@ def build(
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
+    if how == "lstm" and encoder.family == "canine":
+        raise ModelError("layers lstm: canine models have no table of subword embeddings: choose other layers")
     if how == "lstm":  # an encoder of LSTMs on the embeddings of the model
         table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
         given["config"] = architectures.LstmConfig(

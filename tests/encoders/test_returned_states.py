@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
-from bertology import load_encoder, probe
+from bertology import finetune, load_encoder, probe
 from bertology.encoders import Encoder, Intervention
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
@@ -172,9 +172,8 @@ def test_states_of_canine_are_those_of_padded_texts_in_transformers(canine: Path
     assert all(torch.equal(alone[layer][0], found[layer][1, : len(rows[1])]) for layer in range(5))
 
 
-def test_canine_is_probed_and_given_in_memory(canine: Path) -> None:
-    settings: dict[str, Any] = {"controls": "majority", "layers": [0], "sentences": 60}
-    rows = probe("pos", model=str(canine), **settings).rows
+def test_canine_is_probed_and_given_in_memory(canine: Path, tmp_path: Path) -> None:
+    rows = probe("pos", model=str(canine), controls="majority", layers=[0], sentences=60).rows
     majority = next(row.value for row in rows if row.control == "majority" and row.metric == "accuracy")
     scores = {row.layer: row for row in rows if row.control == "none" and row.metric == "accuracy"}
     assert majority < scores[0].ci_low  # characters that words are made of tell something
@@ -189,3 +188,5 @@ def test_canine_is_probed_and_given_in_memory(canine: Path) -> None:
     for ask in (encoder.attention, lambda text: encoder.run(text, interventions=[Intervention(1, torch.relu)])):
         with pytest.raises(ModelError, match="of canine models hidden states alone are read"):
             ask(TEXTS[0])
+    with pytest.raises(ModelError, match="layers lstm: canine models have no table of subword embeddings"):
+        finetune(str(canine), task="pos", out=tmp_path, sentences=60, layers="lstm")
