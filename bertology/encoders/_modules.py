@@ -466,7 +466,7 @@ def pack(body: nn.Module) -> None:
 
 def _packed(linear: nn.Linear, after: Literal["none", "gelu"]) -> Callable[[Tensor], Tensor]:
     """``linear`` as a function that holds only tensors, so that copies of the module share it."""
-    multiply: Any = torch.ops.mkldnn._linear_pointwise.default
+    multiply: Any = torch.ops.mkldnn._linear_pointwise
     with torch.inference_mode(mode=False):
         weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().contiguous())
     bias = None if linear.bias is None else linear.bias.detach()
