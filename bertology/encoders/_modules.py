@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, cast
 import torch
 from torch import Tensor, nn
 
-from bertology.encoders.interventions import StopForward, watching
+from bertology.encoders.interventions import StopForward, find_embeddings, watching
 from bertology.errors import ModelError, SignalError
 
 _LIBRARIES = {"accelerate", "bertology", "builtins", "collections", "functools", "math", "numpy", "peft", "torch"}
@@ -208,26 +208,14 @@ class LoadedModel:
         return made
 
 
-def check_embeddings(body: Any, family: str) -> None:
-    """Raise for a model that does not read numbers of subwords through a table of embeddings, as I-BERT."""
-    table = None
-    with contextlib.suppress(NotImplementedError):
-        table = body.get_input_embeddings()
-    if not isinstance(table, nn.Embedding):
-        other = f"embeddings of another kind ({type(table).__name__})"
-        what = "no table of subword embeddings" if table is None else other
-        raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
-
-
 def count_embeddings(body: Any, family: str) -> int:
     """How many numbers of pieces a model reads: those of its table of embeddings; of CANINE all code points.
 
-    A ModelError is raised as by :func:`check_embeddings`.
+    A ModelError is raised as by :func:`find_embeddings`.
     """
     if family == "canine":
         return sys.maxunicode + 1
-    check_embeddings(body, family)
-    return int(body.get_input_embeddings().num_embeddings)
+    return find_embeddings(body, family).num_embeddings
 
 
 def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:

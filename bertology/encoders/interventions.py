@@ -107,6 +107,18 @@ def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
     return block.get_submodule(path)
 
 
+def find_embeddings(body: Any, family: str) -> nn.Embedding:
+    """The table through which a model reads numbers of subwords; a ModelError where it has none, as I-BERT."""
+    table = None
+    with contextlib.suppress(NotImplementedError):
+        table = body.get_input_embeddings()
+    if not isinstance(table, nn.Embedding):
+        other = f"embeddings of another kind ({type(table).__name__})"
+        what = "no table of subword embeddings" if table is None else other
+        raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
+    return table
+
+
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
     """Raise a ModelError for a head that a model does not have, or a gate that is not one number or one a row."""
     for (layer, head), gate in gates.items():

@@ -14,7 +14,7 @@ from torch import nn
 from bertology._languages_apart import read_as_declared
 from bertology._lazy import transformers
 from bertology._machine import bfloat16_is_fast, choose_device, explained_shortage
-from bertology.encoders import _modules, sources, static
+from bertology.encoders import _modules, interventions, sources, static
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import TASK_HEADS, HeadKind
@@ -365,7 +365,7 @@ def load_whole(source: sources.ModelSource) -> WholeModel:
 
 def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks of a model of transformers, with or without heads, in the order in which they run."""
-    _modules.check_embeddings(model.base_model, family)
+    interventions.find_embeddings(model.base_model, family)
     return _modules.find_blocks(model.base_model, n_layers=n_layers, family=family)
 
 

@@ -22,7 +22,7 @@ from bertology._names import layer_number
 from bertology._training import Batch, weight_groups
 from bertology.compression import smallest_weights
 from bertology.encoders import Encoder, ModelSource, architectures, load_encoder
-from bertology.encoders.interventions import find_part
+from bertology.encoders.interventions import find_embeddings, find_part
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
@@ -257,10 +257,8 @@ def build(
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
-    if how == "lstm" and encoder.family == "canine":
-        raise ModelError("layers lstm: canine models have no table of subword embeddings: choose other layers")
     if how == "lstm":  # an encoder of LSTMs on the embeddings of the model
-        table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
+        table = find_embeddings(encoder.model.body, f"layers lstm: {encoder.family}")
         given["config"] = architectures.LstmConfig(
             vocab_size=table.num_embeddings,
             hidden_size=table.embedding_dim,

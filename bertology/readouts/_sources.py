@@ -401,8 +401,7 @@ class ArrayFeatures(_Array):
         self.n_items = self._n
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
-        at_once = vectors_at_once(self.dim)
-        at_once = at_once if is_near else max(at_once, _CHUNK_BYTES // max(1, 4 * self.n_layers * self.dim))
+        at_once = max(vectors_at_once(self.dim), 0 if is_near else _CHUNK_BYTES // max(1, 4 * self.n_layers * self.dim))
         self._wanted, self._chunk_items = chunk_items, chunk_items or at_once
 
     def at(self, places: Sequence[int]) -> ArrayFeatures:

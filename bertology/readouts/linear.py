@@ -138,8 +138,8 @@ class Fits:
                 else:
                     blocks[problem] = [_diagonal(vectors, standard, variance[n // 2], frequency > 0, basis)]
             del variance
-        if vectors.nbytes > 16 << 20:  # what stays of a layer lies between what does not; little is soon taken again
-            give_back_freed_memory()
+        if vectors.nbytes > _MUCH:
+            give_back_freed_memory()  # what stays of a layer lies between what does not
         first_of, coupled = torch.tensor(alike, device=points.device), _COUPLING * uncertainty
 
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
@@ -406,6 +406,7 @@ _PART = 4  # where items are many, one in this many is in the sample
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
+_MUCH = 16 << 20  # bytes of a sample; a smaller layer asks for the memory that it has freed again at once
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
 _ITEMS_AT_ONCE = 4096  # of a sample, so that no copy of it has to be held in another precision
